@@ -1,0 +1,133 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptrace"
+	"net/url"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// body is a request body in pieces that are sent one after another, so that
+// file contents shared by a whole fleet are never copied per pod.
+type body [][]byte
+
+func (b body) size() int64 {
+	var total int64
+	for _, piece := range b {
+		total += int64(len(piece))
+	}
+	return total
+}
+
+func (b body) reader() io.ReadCloser {
+	readers := make([]io.Reader, 0, len(b))
+	for _, piece := range b {
+		readers = append(readers, bytes.NewReader(piece))
+	}
+	return io.NopCloser(io.MultiReader(readers...))
+}
+
+func jsonBody(value any) (body, error) {
+	encoded, err := json.Marshal(value)
+	if err != nil {
+		return nil, fmt.Errorf("encoding request: %w", err)
+	}
+	return body{encoded}, nil
+}
+
+// call is one request to one agent.
+type call struct {
+	target      Target
+	method      string
+	route       string
+	query       url.Values
+	body        body
+	contentType string
+}
+
+func (c call) request(ctx context.Context) (*http.Request, error) {
+	address := url.URL{Scheme: "https", Host: c.target.Address, Path: c.route, RawQuery: c.query.Encode()}
+	request, err := http.NewRequestWithContext(ctx, c.method, address.String(), nil)
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set(api.HeaderPodUID, c.target.PodUID)
+	request.Header.Set(api.HeaderTemplateUID, c.target.TemplateUID)
+	if c.body != nil {
+		request.Header.Set("Content-Type", c.contentType)
+		request.ContentLength = c.body.size()
+		request.Body = c.body.reader()
+		if c.method != http.MethodPost {
+			// net/http repeats only what it may: an apply is never among it.
+			request.GetBody = func() (io.ReadCloser, error) { return c.body.reader(), nil }
+		}
+	}
+	return request, nil
+}
+
+// do sends one request and decodes its answer into result, or into the error
+// type that the status asks for.
+func (c *Client) do(ctx context.Context, call call, result any) error {
+	sent := false
+	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		GotConn: func(httptrace.GotConnInfo) { sent = true },
+	})
+	request, err := call.request(traced)
+	if err != nil {
+		return fmt.Errorf("building request for pod %s: %w", call.target.PodName, err)
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return call.unanswered(sent, err)
+	}
+	defer response.Body.Close()
+	answer, err := io.ReadAll(io.LimitReader(response.Body, api.MaxAnswerBytes+1))
+	if err != nil {
+		return call.unanswered(true, err)
+	}
+	if len(answer) > api.MaxAnswerBytes {
+		return call.unanswered(true, fmt.Errorf("answer exceeds %d bytes", api.MaxAnswerBytes))
+	}
+	if response.StatusCode != http.StatusOK {
+		return call.refusal(response.StatusCode, answer)
+	}
+	if err := json.Unmarshal(answer, result); err != nil {
+		return call.unanswered(true, fmt.Errorf("decoding answer: %w", err))
+	}
+	return nil
+}
+
+func (c call) unanswered(sent bool, err error) error {
+	if sent && c.method == http.MethodPost {
+		return &UnansweredError{Pod: c.target.PodName, Err: err}
+	}
+	return fmt.Errorf("%s %s of pod %s at %s: %w", c.method, c.route, c.target.PodName, c.target.Address, err)
+}
+
+func (c call) refusal(status int, answer []byte) error {
+	if status == http.StatusConflict {
+		var either struct {
+			api.Conflict
+			api.Missing
+		}
+		if err := json.Unmarshal(answer, &either); err == nil {
+			switch {
+			case len(either.Missing.Missing) > 0:
+				return &MissingError{Pod: c.target.PodName, Paths: either.Missing.Missing}
+			case either.Reason != "":
+				return &ConflictError{Pod: c.target.PodName, Conflict: either.Conflict}
+			}
+		}
+	}
+	refused := &RefusedError{Pod: c.target.PodName, Status: status}
+	if err := json.Unmarshal(answer, &refused.Detail); err != nil {
+		refused.Detail.Message = http.StatusText(status)
+	}
+	return refused
+}
