@@ -1,0 +1,72 @@
+# Everything a person or a machine does with this repository, one target each.
+SHELL := /usr/bin/env bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+GO ?= go
+JOBS ?= 2
+BIN := $(CURDIR)/bin
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+COMMANDS := $(notdir $(wildcard cmd/*))
+LDFLAGS := -X k8s.io/component-base/version.gitVersion=$(VERSION)
+CLUSTER_LDFLAGS := $(shell cat test/cluster/ldflags 2>/dev/null)
+GOTESTFLAGS ?= -vet=off -timeout 20m
+
+.PHONY: help
+help: ## List the targets.
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "%-12s %s\n", $$1, $$2}'
+
+.PHONY: demo
+demo: build ## Start a control plane, a controller, an API server and a proxy fleet, and show a checkpoint.
+	@hack/demo.sh up
+
+.PHONY: demo-env
+demo-env: ## Print shell lines that point kubectl at the demo: eval "$(make -s demo-env)".
+	@hack/demo.sh env
+
+.PHONY: demo-down
+demo-down: ## Stop the demo and delete everything it made.
+	@hack/demo.sh down
+
+.PHONY: test
+test: build test-unit test-cluster test-integration ## Run every test that CI runs.
+
+.PHONY: test-unit
+test-unit: ## Run the unit tests, with the race detector.
+	@echo "test: unit tests with the race detector (the first build takes some minutes)"
+	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /generated/)
+
+.PHONY: test-cluster
+test-cluster: build ## Test the development cluster by itself.
+	@echo "test: development cluster"
+	cd test/cluster && DEVCLUSTER_BIN=$(BIN)/devcluster $(GO) test -p $(JOBS) $(GOTESTFLAGS) ./...
+
+.PHONY: test-integration
+test-integration: build ## Run the demo and test it against its real parts.
+	@echo "test: integration with kube-apiserver, etcd, HAProxy and kubectl"
+	HOLDFAST_BIN=$(BIN) $(GO) test -count=1 $(GOTESTFLAGS) -v ./test/integration/...
+
+.PHONY: build
+build: ## Build every binary into bin/.
+	@mkdir -p $(BIN)
+	@echo "build: product binaries"
+	@for c in $(COMMANDS); do echo "  $$c"; $(GO) build -p $(JOBS) -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
+	@echo "build: development cluster (about ten minutes with an empty cache, seconds after that)"
+	@cd test/cluster && $(GO) build -p $(JOBS) -ldflags '$(CLUSTER_LDFLAGS)' -o $(BIN)/devcluster .
+	@ln -sf devcluster $(BIN)/kubectl
+
+.PHONY: generate
+generate: ## Regenerate clients, deep copies, OpenAPI and custom resource definitions.
+	@hack/generate.sh
+
+.PHONY: verify
+verify: ## Fail when generated code, formatting or go.mod is stale.
+	@hack/verify.sh
+
+.PHONY: lint
+lint: ## Run go vet, staticcheck and the structured-logging check.
+	@hack/lint.sh
+
+.PHONY: bench
+bench: build ## Run the benchmarks; ends with one line per performance target.
+	@hack/bench.sh
