@@ -1,30 +1,8 @@
 package checkpoint
 
-// SetID is the set ID of the artifacts, whose file checksums are parallel to
-// the descriptors.
-func SetID(descriptors []Descriptor, checksums []string) string { panic("unfinished") }
-
-// EncodePayload is spec.retainedPlan of the output, with our evidence.
-func EncodePayload(o *Output) (string, error) { panic("unfinished") }
-
 // EqualPayload tells whether two payloads decode to the same, whatever
 // compressor wrote them.
 func EqualPayload(a, b string) (bool, error) { panic("unfinished") }
-
-// Budget bounds what decoding may cost. The zero value is not usable.
-type Budget struct{ value, total int64 }
-
-// NewBudget is the budget of one checkpoint: MaxValue per value and MaxTotal
-// for all values that are loaded under it.
-func NewBudget() *Budget { panic("unfinished") }
-
-// Store is how content is written: zstd and base64 where the threshold is
-// positive, the content longer than it and the text shorter than the content;
-// plain otherwise.
-func Store(content []byte, threshold int64) (text string, compressed bool) { panic("unfinished") }
-
-// Load is the content of a stored text. A nil budget bounds the value alone.
-func Load(text string, compressed bool, limit *Budget) ([]byte, error) { panic("unfinished") }
 
 func (e PodEntry) doubt(checksum, planID string) string { panic("unfinished") }
 

@@ -1,0 +1,184 @@
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// Bounds of one checkpoint.
+const (
+	// MaxValue bounds one decoded value in bytes: a body an agent takes.
+	MaxValue = 64 << 20
+	// MaxTotal bounds configuration and artifacts of one checkpoint together, for
+	// they go to an agent in one body.
+	MaxTotal = 64 << 20
+	// MaxFiles bounds artifacts, references and plan files.
+	MaxFiles = 4096
+	// maxWindow bounds what a frame may ask the decoder to remember.
+	maxWindow = 64 << 20
+)
+
+// ErrTooLarge says that a value claims or expands to more than its bound.
+var ErrTooLarge = errors.New("larger than the bound")
+
+// Budget bounds what decoding the values of one checkpoint may cost.
+type Budget struct {
+	remaining int64
+}
+
+// NewBudget is the budget of one checkpoint: MaxTotal for all values that are
+// loaded under it.
+func NewBudget() *Budget { return &Budget{remaining: MaxTotal} }
+
+// Store is how content is written: zstd and base64 where the threshold is
+// positive, the content longer than it and the text shorter than the content;
+// plain otherwise.
+func Store(content []byte, threshold int64) (text string, compressed bool) {
+	if threshold > 0 && int64(len(content)) > threshold {
+		if packed := pack(content); len(packed) < len(content) {
+			return packed, true
+		}
+	}
+	return string(content), false
+}
+
+// Load is the content of a stored text. The content is charged to the budget;
+// a nil budget bounds the value alone. A value beyond a bound is an ErrTooLarge
+// and has cost no more than the bound.
+func Load(text string, compressed bool, limit *Budget) ([]byte, error) {
+	bound := int64(MaxValue)
+	if limit != nil {
+		bound = min(bound, limit.remaining)
+	}
+	content, err := load(text, compressed, bound)
+	if err != nil {
+		return nil, err
+	}
+	if limit != nil {
+		limit.remaining -= int64(len(content))
+	}
+	return content, nil
+}
+
+func load(text string, compressed bool, bound int64) ([]byte, error) {
+	if compressed {
+		return unpack(text, bound)
+	}
+	if int64(len(text)) > bound {
+		return nil, tooLarge(int64(len(text)), bound)
+	}
+	return []byte(text), nil
+}
+
+// pack is zstd then base64, whatever the size.
+func pack(content []byte) string {
+	return base64.StdEncoding.EncodeToString(encoder().EncodeAll(content, nil))
+}
+
+// unpack reverses pack for every compressor and every spelling of base64.
+func unpack(text string, bound int64) ([]byte, error) {
+	if size := int64(base64.StdEncoding.DecodedLen(len(text))); size > bound+maxOverhead {
+		return nil, tooLarge(size, bound)
+	}
+	packed, err := base64.StdEncoding.DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("decoding base64: %w", err)
+	}
+	if len(packed) == 0 {
+		return nil, errors.New("decoding zstd: no frame")
+	}
+	return decompress(packed, bound)
+}
+
+// maxOverhead is what compression may add to content that does not shrink.
+const maxOverhead = 1 << 20
+
+func tooLarge(size, bound int64) error {
+	return fmt.Errorf("%d bytes are %w of %d", size, ErrTooLarge, bound)
+}
+
+// decompress decodes all frames of packed. A frame that states its size is
+// decoded at once, for a lie costs no more than the bound. For any other the
+// size is found out first, without keeping what is decoded.
+func decompress(packed []byte, bound int64) ([]byte, error) {
+	d := decoders.Get().(*zstd.Decoder)
+	defer decoders.Put(d)
+
+	size, err := claimedSize(packed)
+	if err == nil && size < 0 {
+		size, err = measure(d, packed, bound)
+	}
+	if err != nil {
+		return nil, decodingError(err, bound)
+	}
+	if size > bound {
+		return nil, tooLarge(size, bound)
+	}
+	content, err := d.DecodeAll(packed, nil)
+	if err != nil {
+		return nil, decodingError(err, bound)
+	}
+	if int64(len(content)) > bound {
+		return nil, tooLarge(int64(len(content)), bound)
+	}
+	return content, nil
+}
+
+// claimedSize is the size that the first frame states, or -1 if it states none.
+func claimedSize(packed []byte) (int64, error) {
+	var header zstd.Header
+	if err := header.Decode(packed); err != nil {
+		return 0, err
+	}
+	if header.Skippable || !header.HasFCS {
+		return -1, nil
+	}
+	return int64(min(header.FrameContentSize, 1<<62)), nil
+}
+
+// measure decodes and forgets, up to one byte beyond the bound.
+func measure(d *zstd.Decoder, packed []byte, bound int64) (int64, error) {
+	if err := d.Reset(bytes.NewReader(packed)); err != nil {
+		return 0, err
+	}
+	size, err := io.Copy(io.Discard, io.LimitReader(d, bound+1))
+	// Let go of the input; a reset to nothing does not fail.
+	_ = d.Reset(nil)
+	return size, err
+}
+
+func decodingError(err error, bound int64) error {
+	if errors.Is(err, zstd.ErrDecoderSizeExceeded) || errors.Is(err, zstd.ErrWindowSizeExceeded) {
+		return fmt.Errorf("decoding zstd: %w of %d: %w", ErrTooLarge, bound, err)
+	}
+	return fmt.Errorf("decoding zstd: %w", err)
+}
+
+// One encoder for the process: it holds a window of several MiB and lets its
+// callers take turns.
+var encoder = sync.OnceValue(func() *zstd.Encoder {
+	e, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1))
+	if err != nil {
+		panic(fmt.Sprintf("constant zstd encoder options were refused: %v", err))
+	}
+	return e
+})
+
+// Decoders work in the caller's goroutine and start none.
+var decoders = sync.Pool{New: func() any {
+	d, err := zstd.NewReader(nil,
+		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxMemory(MaxValue),
+		zstd.WithDecoderMaxWindow(maxWindow))
+	if err != nil {
+		panic(fmt.Sprintf("constant zstd decoder options were refused: %v", err))
+	}
+	return d
+}}
