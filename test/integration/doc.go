@@ -1,0 +1,7 @@
+// Package integration tests the whole product against its real parts: it runs
+// the demo as a person would (etcd, kube-apiserver, controllers, API server,
+// agents, HAProxy, kubectl), and then does to it what an operator would.
+//
+// The tests share one demo and run one after another; each leaves the fleet as
+// it found it. They need the binaries in the folder HOLDFAST_BIN names.
+package integration
