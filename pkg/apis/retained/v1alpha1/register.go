@@ -16,7 +16,7 @@ var SchemeGroupVersion = schema.GroupVersion{Group: GroupName, Version: "v1alpha
 
 var (
 	// SchemeBuilder collects the kinds of this version.
-	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes)
+	SchemeBuilder = runtime.NewSchemeBuilder(addKnownTypes, addConversions)
 	// AddToScheme registers the kinds of this version.
 	AddToScheme = SchemeBuilder.AddToScheme
 )
@@ -30,6 +30,7 @@ func addKnownTypes(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(SchemeGroupVersion,
 		&RetainedCheckpoint{}, &RetainedCheckpointList{},
 		&DeploymentIntent{}, &DeploymentIntentList{},
+		&RetainedCheckpointConfigOptions{},
 	)
 	metav1.AddToGroupVersion(scheme, SchemeGroupVersion)
 	return nil

@@ -68,6 +68,11 @@ func (in RetainedCheckpoint) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in RetainedCheckpointConfigOptions) OpenAPIModelName() string {
+	return "org.haproxy-haptic.retained.v1alpha1.RetainedCheckpointConfigOptions"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in RetainedCheckpointList) OpenAPIModelName() string {
 	return "org.haproxy-haptic.retained.v1alpha1.RetainedCheckpointList"
 }

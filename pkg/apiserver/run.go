@@ -1,0 +1,54 @@
+package apiserver
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/component-base/metrics/legacyregistry"
+
+	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
+	"github.com/holdfast-project/holdfast/pkg/viewfeed"
+)
+
+// Run serves what the options describe until ctx ends.
+func Run(ctx context.Context, o *Options) error {
+	if err := o.Complete(); err != nil {
+		return err
+	}
+	if err := o.Validate(); err != nil {
+		return err
+	}
+	config, err := o.config()
+	if err != nil {
+		return err
+	}
+	clientConfig, err := o.clientConfig()
+	if err != nil {
+		return err
+	}
+	core, err := kubernetes.NewForConfig(clientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client: %w", err)
+	}
+	stored, err := versioned.NewForConfig(clientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client for stored objects: %w", err)
+	}
+
+	metrics := viewfeed.NewMetrics(legacyregistry.Registerer())
+	caches := viewfeed.NewViews(time.Now(), metrics)
+	server, err := newServer(config, caches, viewfeed.New(viewfeed.Config{
+		Stored:         stored,
+		Core:           core,
+		Namespaces:     o.Namespaces,
+		WithoutSecrets: o.WithoutSecrets,
+		Views:          caches,
+		Metrics:        metrics,
+	}))
+	if err != nil {
+		return err
+	}
+	return server.Run(ctx)
+}
