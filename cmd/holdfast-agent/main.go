@@ -1,0 +1,22 @@
+// Command holdfast-agent runs beside HAProxy in a proxy pod. It owns the pod's
+// file tree and reloads, and answers the controller.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	klog.Flush()
+	if err != nil {
+		os.Exit(1)
+	}
+}

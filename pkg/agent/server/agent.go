@@ -1,0 +1,198 @@
+package server
+
+import (
+	"context"
+	"os"
+	"sync/atomic"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// Names of what must always hold.
+const (
+	violationForeignWorker = "foreign_worker"
+	violationTree          = "disk_is_the_desired_set"
+)
+
+// watchInterval is how often the worker is looked at when nothing happens, to
+// notice a restarted master or a worker that is not ours.
+const watchInterval = time.Second
+
+// agent is the state machine. Everything below lock is changed only while lock
+// is held; whoever just reports reads the published snapshot instead.
+type agent struct {
+	config  Config
+	layout  layout
+	disk    *disk
+	haproxy *supervisor
+	metrics *metrics
+
+	// lock serialises applies, announcements, verified reads and the watch.
+	// A channel, because whoever waits for it must be able to give up.
+	lock chan struct{}
+
+	journal *journal
+	dirty   bool // the journal in memory is ahead of the one on disk
+	current *set // nil when the committed set's description is unreadable
+	tree    error
+	seen    observation
+	seenErr error
+	// lastReload paces reloads, whatever their outcome.
+	lastReload time.Time
+
+	started   chan struct{} // closed once recovery is done and HAProxy answered
+	published atomic.Pointer[snapshot]
+}
+
+func newAgent(config Config, l layout, d *disk) *agent {
+	return &agent{
+		config: config, layout: l, disk: d,
+		haproxy: &supervisor{master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait},
+		metrics: newMetrics(config.Registry),
+		lock:    make(chan struct{}, 1),
+		started: make(chan struct{}),
+	}
+}
+
+// acquire waits for the lock as long as the context allows.
+func (a *agent) acquire(ctx context.Context) error {
+	select {
+	case a.lock <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+func (a *agent) release() { <-a.lock }
+
+func (a *agent) ready() bool {
+	select {
+	case <-a.started:
+		return true
+	default:
+		return false
+	}
+}
+
+// watch looks at the worker from time to time until the context ends.
+func (a *agent) watch(ctx context.Context) {
+	ticker := time.NewTicker(watchInterval)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		select {
+		case a.lock <- struct{}{}:
+			a.look(ctx)
+			a.release()
+		default: // an apply looks for itself
+		}
+	}
+}
+
+// look refreshes what is known about the worker. A worker with the committed
+// set's nonce is ours whoever started it; any other is foreign.
+func (a *agent) look(ctx context.Context) {
+	seen, err := a.haproxy.observe(ctx)
+	a.record(ctx, seen, err)
+	if a.dirty {
+		if err := a.save(); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not write the journal, will try again")
+		}
+	}
+	a.publish()
+}
+
+func (a *agent) record(ctx context.Context, seen observation, err error) {
+	before := a.workerStatus()
+	pid := a.seen.Info.PID
+	a.seen, a.seenErr = seen, err
+	after := a.workerStatus()
+	logger := klog.FromContext(ctx)
+	switch {
+	case before != after && after == api.WorkerForeign:
+		a.metrics.violations.WithLabelValues(violationForeignWorker).Inc()
+		logger.Info("Found a worker that was not loaded with the committed set", "worker", seen.Info.PID, "set", a.journal.Current)
+	case before != after && after == api.WorkerAbsent:
+		logger.Info("Lost sight of the worker", "reason", err)
+	case after == api.WorkerOwned && pid != seen.Info.PID:
+		logger.Info("Recognised a worker of the committed set", "worker", seen.Info.PID, "set", a.journal.Current)
+	}
+}
+
+func (a *agent) workerStatus() api.WorkerStatus {
+	switch {
+	case a.seenErr != nil || a.seen.Info.PID == 0:
+		return api.WorkerAbsent
+	case a.seen.Info.Description != nonceOf(a.journal.Current):
+		return api.WorkerForeign
+	}
+	return api.WorkerOwned
+}
+
+func (a *agent) phase() api.Phase {
+	switch {
+	case a.journal.Disowned || a.current == nil || a.tree != nil || a.workerStatus() == api.WorkerForeign:
+		return api.PhaseDisowned
+	case a.current.isOutput():
+		return api.PhaseConfigured
+	}
+	return api.PhaseBootstrap
+}
+
+// applied is the plan this pod is known to have, empty when that is unknown.
+func (a *agent) applied() planRef {
+	if a.phase() != api.PhaseConfigured {
+		return planRef{}
+	}
+	return a.current.ref()
+}
+
+func (a *agent) standing() standing {
+	return standing{phase: a.phase(), applied: a.applied(), token: a.journal.AppliedToken}
+}
+
+// save writes the journal; a failure leaves it to be written later.
+func (a *agent) save() error {
+	a.dirty = true
+	if err := saveJournal(a.disk, a.layout, a.journal); err != nil {
+		return err
+	}
+	a.dirty = false
+	return nil
+}
+
+// verify hashes the committed set again. What it finds is remembered: files
+// that were changed once may have been loaded in between.
+func (a *agent) verify(ctx context.Context) error {
+	before := a.tree
+	a.tree = a.checkTree()
+	if a.tree == nil || before != nil {
+		return nil
+	}
+	a.metrics.violations.WithLabelValues(violationTree).Inc()
+	klog.FromContext(ctx).Error(a.tree, "The files on disk are not the committed set", "set", a.journal.Current)
+	a.journal.Disowned = true
+	return a.save()
+}
+
+func (a *agent) checkTree() error {
+	target, err := os.Readlink(a.layout.current())
+	if err != nil {
+		return err
+	}
+	if target != currentTarget(a.journal.Current) {
+		return &linkError{Target: target, Want: currentTarget(a.journal.Current)}
+	}
+	if a.current == nil {
+		return errNoSet
+	}
+	return verifyTree(a.layout, a.current)
+}

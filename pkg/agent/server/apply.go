@@ -1,0 +1,238 @@
+package server
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// upload is an apply whose body was read: every part it carried was checked
+// against the manifest and waits in a staging folder.
+type upload struct {
+	manifest    api.Manifest
+	templateUID string
+	plan        []byte // nil when no plan part came
+	staging     *staging
+	began       time.Time
+}
+
+// identity tells a repeat of this manifest from another one.
+func (u *upload) identity() (string, error) {
+	canonical, err := json.Marshal(u.manifest)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(canonical)
+	return hex.EncodeToString(sum[:]), nil
+}
+
+// missingError lists the files that have to be sent.
+type missingError struct{ paths []string }
+
+func (e *missingError) Error() string { return fmt.Sprintf("%d files are missing", len(e.paths)) }
+
+// requestError says that a request breaks the contract in one of its stages.
+type requestError struct {
+	stage string
+	err   error
+}
+
+func (e *requestError) Error() string { return fmt.Sprintf("%s: %v", e.stage, e.err) }
+func (e *requestError) Unwrap() error { return e.err }
+
+// acquirePaced waits for the lock and for the least time between two reloads.
+func (a *agent) acquirePaced(ctx context.Context) error {
+	for {
+		if err := a.acquire(ctx); err != nil {
+			return err
+		}
+		early := time.Until(a.lastReload.Add(a.config.MinReloadInterval))
+		if early <= 0 {
+			return nil
+		}
+		a.release()
+		if err := pause(ctx, early); err != nil {
+			return err
+		}
+	}
+}
+
+// apply decides and carries out one upload. The staging folder is gone or
+// committed when it returns.
+func (a *agent) apply(ctx context.Context, up *upload) (*api.Result, error) {
+	if err := a.acquirePaced(ctx); err != nil {
+		return nil, errors.Join(err, up.staging.discard())
+	}
+	defer a.release()
+	defer a.publish()
+	result, err := a.applyLocked(ctx, up)
+	if err != nil && !a.journal.keeps(up.staging.id) {
+		return nil, errors.Join(err, up.staging.discard())
+	}
+	return result, err
+}
+
+func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error) {
+	identity, err := up.identity()
+	if err != nil {
+		return nil, err
+	}
+	seen, seenErr := a.haproxy.observe(ctx)
+	a.record(ctx, seen, seenErr)
+	m := &up.manifest
+	actual := address{podUID: a.config.PodUID, templateUID: a.journal.TemplateUID}
+	if c := checkAddress(address{podUID: actual.podUID, templateUID: up.templateUID}, actual); c != nil {
+		return nil, c
+	}
+	if c := checkFence(a.journal, m); c != nil {
+		return nil, c
+	}
+	if isRepeat(a.journal, m, identity) && a.workerStatus() == api.WorkerOwned && a.phase() == api.PhaseConfigured {
+		return a.journal.LastApply, up.staging.discard()
+	}
+	changed := raiseFence(a.journal, m)
+	baseline := checkBaseline(a.standing(), m)
+	if baseline == nil && a.journal.TemplateUID == "" {
+		a.journal.TemplateUID, changed = up.templateUID, true
+	}
+	if changed {
+		if err := a.save(); err != nil {
+			return nil, err
+		}
+	}
+	if baseline != nil {
+		return nil, baseline
+	}
+	p := pending{Token: m.Token, Manifest: identity}
+	if m.Mode == api.ModeRevertLKG {
+		return a.revert(ctx, up, p)
+	}
+	return a.deliver(ctx, up, p)
+}
+
+// isRepeat reports that this very manifest was the last one to succeed. Its
+// answer may have been lost on the way back.
+func isRepeat(j *journal, m *api.Manifest, identity string) bool {
+	return j.LastApply != nil && j.LastApply.OK && j.LastManifest == identity && j.AppliedToken == m.Token
+}
+
+// deliver brings the uploaded output to the worker.
+func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result, error) {
+	m := &up.manifest
+	if m.Mode == api.ModeAuto && a.applied() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
+		a.current.sameFiles(m.Files) && a.checkTree() == nil {
+		if err := up.staging.discard(); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not remove an upload that was not needed")
+		}
+		return a.noop(ctx, up, p)
+	}
+	plan, err := a.planFor(up)
+	if err != nil {
+		return nil, err
+	}
+	if err := a.complete(up); err != nil {
+		return nil, err
+	}
+	staged := &set{PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
+	if err := up.staging.finish(staged); err != nil {
+		return nil, err
+	}
+	return a.activate(ctx, up, staged, p)
+}
+
+// planFor is the plan blob of the manifest: sent with it, or stored already.
+func (a *agent) planFor(up *upload) ([]byte, error) {
+	if up.plan != nil {
+		return up.plan, nil
+	}
+	if a.current != nil && a.current.ref() == planOf(&up.manifest) {
+		return a.current.plan, nil
+	}
+	return nil, &requestError{stage: api.StageParts, err: errors.New("the plan part is missing and its plan is not stored here")}
+}
+
+// complete carries over the files that were not sent. If one cannot be, the
+// answer lists everything the committed set does not hold, sent or not: what
+// was sent is dropped, so that the next request alone makes the set.
+func (a *agent) complete(up *upload) error {
+	complete := true
+	for _, f := range up.manifest.Files {
+		if up.staging.have[f.Path] {
+			continue
+		}
+		carried, err := up.staging.carry(f, a.journal.Current)
+		if err != nil {
+			return err
+		}
+		complete = complete && carried
+	}
+	if complete {
+		return nil
+	}
+	missing := &missingError{}
+	for _, f := range up.manifest.Files {
+		if !holds(a.layout, a.journal.Current, f) {
+			missing.paths = append(missing.paths, f.Path)
+		}
+	}
+	slices.Sort(missing.paths)
+	return missing
+}
+
+// noop advances the token of an output that is there and runs.
+func (a *agent) noop(ctx context.Context, up *upload, p pending) (*api.Result, error) {
+	a.journal.AppliedToken, a.journal.LastManifest = p.Token, p.Manifest
+	a.journal.Generation++
+	result := a.result(up.manifest.PlanID, up.began, api.OutcomeNoop)
+	a.journal.LastApply = result
+	a.metrics.applies.WithLabelValues(string(api.OutcomeNoop)).Inc()
+	a.metrics.generation.Set(float64(a.journal.Generation))
+	klog.FromContext(ctx).V(2).Info("Found the output in place", "plan", up.manifest.PlanID, "token", p.Token)
+	return result, a.save()
+}
+
+// result describes the pod as it is now.
+func (a *agent) result(planID string, began time.Time, mode api.Outcome) *api.Result {
+	return &api.Result{
+		PlanID: planID, OK: mode != api.OutcomeRejected, Mode: mode,
+		Plans: a.plans(), AppliedToken: a.journal.AppliedToken, HAProxy: a.identity(),
+		At:     time.Now().UTC(),
+		Timing: api.Timing{TotalMicros: time.Since(began).Microseconds()},
+	}
+}
+
+// announce raises the floor. It waits for an apply that is under way, so that
+// after the answer nothing of an earlier term is loaded any more.
+func (a *agent) announce(ctx context.Context, epoch uint64) (api.Floor, error) {
+	if err := a.acquire(ctx); err != nil {
+		return api.Floor{}, err
+	}
+	defer a.release()
+	if c := checkEpoch(a.journal, epoch); c != nil {
+		return api.Floor{}, c
+	}
+	if epoch > a.journal.Fence.LeaderEpoch {
+		a.journal.Fence, a.journal.FencePlan = api.Token{LeaderEpoch: epoch}, planRef{}
+		if err := a.save(); err != nil {
+			return api.Floor{}, err
+		}
+		a.publish()
+		klog.FromContext(ctx).V(2).Info("Raised the floor", "epoch", epoch)
+	}
+	if a.dirty {
+		// A floor that is only in memory would be forgotten by a restart.
+		if err := a.save(); err != nil {
+			return api.Floor{}, err
+		}
+	}
+	return api.Floor{Floor: a.journal.Fence.LeaderEpoch}, nil
+}

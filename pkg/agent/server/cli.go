@@ -1,0 +1,53 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"time"
+)
+
+// maxAnswerBytes bounds one answer of HAProxy's command line. A start-up log
+// with thousands of warnings fits.
+const maxAnswerBytes = 4 << 20
+
+// askTimeout bounds one question; answers come from memory.
+const askTimeout = 5 * time.Second
+
+// errNotSent says that HAProxy never saw the command.
+var errNotSent = errors.New("command was not sent")
+
+// ask sends one command and reads the answer to its end. The client's side is
+// closed after the command: the master keeps a connection open otherwise, and
+// reading to the end would hang. A broken connection is an error, never a short
+// answer.
+func ask(ctx context.Context, socket, command string) (string, error) {
+	var dialer net.Dialer
+	conn, err := dialer.DialContext(ctx, "unix", socket)
+	if err != nil {
+		return "", fmt.Errorf("%w: %w", errNotSent, err)
+	}
+	defer conn.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := conn.SetDeadline(deadline); err != nil {
+			return "", fmt.Errorf("%w: %w", errNotSent, err)
+		}
+	}
+	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	if _, err := io.WriteString(conn, command+"\n"); err != nil {
+		return "", fmt.Errorf("sending %q: %w", command, err)
+	}
+	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
+		return "", fmt.Errorf("closing after %q: %w", command, err)
+	}
+	answer, err := io.ReadAll(io.LimitReader(conn, maxAnswerBytes+1))
+	if err != nil {
+		return "", fmt.Errorf("reading answer to %q: %w", command, err)
+	}
+	if len(answer) > maxAnswerBytes {
+		return "", fmt.Errorf("answer to %q exceeds %d bytes", command, maxAnswerBytes)
+	}
+	return string(answer), nil
+}

@@ -1,0 +1,102 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+)
+
+// disk performs every change the agent makes to its folder. Each call is one
+// step; before runs ahead of each and may refuse it, which is how the tests end
+// the process, or fill the disk, at every step in turn.
+type disk struct {
+	before func(step string) error
+}
+
+func (d *disk) step(verb, path string, act func() error) error {
+	if d.before != nil {
+		if err := d.before(verb + " " + path); err != nil {
+			return fmt.Errorf("%s %s: %w", verb, path, err)
+		}
+	}
+	return act()
+}
+
+func (d *disk) mkdir(path string) error {
+	return d.step("mkdir", path, func() error { return os.MkdirAll(path, 0o700) })
+}
+
+// create makes a file that must not exist yet.
+func (d *disk) create(root *os.Root, path string, mode fs.FileMode) (*os.File, error) {
+	var file *os.File
+	err := d.step("create", path, func() (err error) {
+		file, err = root.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+		return err
+	})
+	return file, err
+}
+
+func (d *disk) sync(file *os.File) error {
+	return d.step("sync", file.Name(), file.Sync)
+}
+
+func (d *disk) syncDir(path string) error {
+	return d.step("sync", path, func() error {
+		dir, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(dir.Sync(), dir.Close())
+	})
+}
+
+func (d *disk) link(from, to string) error {
+	return d.step("link", to, func() error { return os.Link(from, to) })
+}
+
+// symlink makes the link anew. It is only used for names that nothing follows
+// before they are renamed into place.
+func (d *disk) symlink(target, path string) error {
+	return d.step("symlink", path, func() error {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		return os.Symlink(target, path)
+	})
+}
+
+// rename replaces to and makes that durable.
+func (d *disk) rename(from, to string) error {
+	if err := d.step("rename", to, func() error { return os.Rename(from, to) }); err != nil {
+		return err
+	}
+	return d.syncDir(filepath.Dir(to))
+}
+
+func (d *disk) remove(path string) error {
+	return d.step("remove", path, func() error { return os.RemoveAll(path) })
+}
+
+// write makes a small file of the agent's own durable under a name that nothing
+// reads yet.
+func (d *disk) write(path string, content []byte) error {
+	return d.step("write", path, func() error {
+		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+		if err != nil {
+			return err
+		}
+		_, err = file.Write(content)
+		return errors.Join(err, file.Sync(), file.Close())
+	})
+}
+
+// replace changes a small file as a whole or not at all.
+func (d *disk) replace(path string, content []byte) error {
+	temporary := path + ".tmp"
+	if err := d.write(temporary, content); err != nil {
+		return err
+	}
+	return d.rename(temporary, path)
+}

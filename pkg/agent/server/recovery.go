@@ -1,0 +1,154 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// errNoSet says that the committed set cannot be read.
+var errNoSet = errors.New("the committed set's description is unreadable")
+
+// linkError says that somebody else moved the symlink "current".
+type linkError struct{ Target, Want string }
+
+func (e *linkError) Error() string {
+	return fmt.Sprintf("current leads to %q, committed is %q", e.Target, e.Want)
+}
+
+// start brings the agent to where it may answer: state read, an interrupted
+// apply resolved, files hashed, both sockets of HAProxy heard.
+func (a *agent) start(ctx context.Context) error {
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	defer a.release()
+	if err := a.remember(ctx); err != nil {
+		return err
+	}
+	if a.journal.Pending != nil {
+		if err := a.resolvePending(ctx); err != nil {
+			return fmt.Errorf("resolving an interrupted apply: %w", err)
+		}
+	}
+	if err := sweep(a.disk, a.layout, a.journal); err != nil {
+		// A full or failing disk must not keep the pod's state unreadable.
+		klog.FromContext(ctx).Error(err, "Could not remove leftovers")
+	}
+	if err := a.verify(ctx); err != nil {
+		return err
+	}
+	if err := a.awaitHAProxy(ctx); err != nil {
+		return err
+	}
+	a.metrics.generation.Set(float64(a.journal.Generation))
+	a.publish()
+	close(a.started)
+	klog.FromContext(ctx).Info("Started", "phase", a.phase(), "set", a.journal.Current, "plan", a.applied().ID,
+		"haproxy", a.seen.Info.FullVersion, "worker", a.seen.Info.PID)
+	return nil
+}
+
+// remember reads the journal. A pod that has files and no journal lost its
+// state: it may be serving, so it is disowned and never taken for untouched.
+func (a *agent) remember(ctx context.Context) error {
+	j, err := loadJournal(a.layout)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Lost the state of this pod")
+		a.metrics.violations.WithLabelValues("journal_readable").Inc()
+		j = &journal{Disowned: true}
+		if target, err := os.Readlink(a.layout.current()); err == nil {
+			j.Current, _ = setOfTarget(target)
+		}
+		if j.Current == "" {
+			// Nothing that could be restored; a name is needed all the same,
+			// and no worker will ever carry this one.
+			if j.Current, err = newSetID(); err != nil {
+				return err
+			}
+		}
+	}
+	a.journal = j
+	if a.config.TemplateUID != "" {
+		a.journal.TemplateUID = a.config.TemplateUID
+	}
+	a.loadCurrent(ctx)
+	return a.save()
+}
+
+func (a *agent) loadCurrent(ctx context.Context) {
+	current, err := loadSet(a.layout, a.journal.Current)
+	if err != nil {
+		klog.FromContext(ctx).Error(err, "Could not read the committed set")
+	}
+	a.current = current
+}
+
+// resolvePending finds out what became of an apply whose outcome the last
+// process did not record: the worker's nonce says whether it was loaded.
+// Without a worker, for as long as a reload may take, the set before comes back,
+// so that a container that cannot start with the new one gets a way out.
+func (a *agent) resolvePending(ctx context.Context) error {
+	interrupted := a.journal.Pending
+	logger := klog.FromContext(ctx).WithValues("set", interrupted.Set)
+	deadline := time.Now().Add(a.haproxy.wait)
+	seen, err := a.haproxy.observe(ctx)
+	for err != nil && time.Now().Before(deadline) {
+		if err := pause(ctx, pollMax); err != nil {
+			return err
+		}
+		seen, err = a.haproxy.observe(ctx)
+	}
+	if err == nil && seen.Info.Description == nonceOf(interrupted.Set) {
+		adopted, err := loadSet(a.layout, interrupted.Set)
+		if err == nil {
+			err = verifyTree(a.layout, adopted)
+		}
+		if target, _ := os.Readlink(a.layout.current()); err == nil && target == currentTarget(interrupted.Set) {
+			logger.Info("Adopted an apply that was interrupted after its reload", "plan", adopted.PlanID)
+			a.commit(adopted, interrupted)
+			a.record(ctx, seen, nil)
+			a.journal.LastApply = a.result(adopted.PlanID, time.Now(), api.OutcomeReload)
+			return a.save()
+		}
+		logger.Error(err, "Could not adopt an interrupted apply")
+	}
+	logger.Info("Undid an apply that was interrupted before its reload")
+	return a.undo()
+}
+
+// awaitHAProxy waits until both sockets lead to one worker.
+func (a *agent) awaitHAProxy(ctx context.Context) error {
+	logger := klog.FromContext(ctx)
+	for waited := false; ; waited = true {
+		seen, err := a.haproxy.observeBoth(ctx)
+		if err == nil {
+			a.record(ctx, seen, nil)
+			return nil
+		}
+		if !waited {
+			logger.Info("Waiting for HAProxy", "reason", err)
+		}
+		if err := pause(ctx, pollMax); err != nil {
+			return err
+		}
+	}
+}
+
+// pause waits, unless the context ends first.
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	case <-timer.C:
+		return nil
+	}
+}
