@@ -103,15 +103,15 @@ func tooLarge(size, bound int64) error {
 	return fmt.Errorf("%d bytes are %w of %d", size, ErrTooLarge, bound)
 }
 
-// decompress decodes all frames of packed. A frame that states its size is
-// decoded at once, for a lie costs no more than the bound. For any other the
-// size is found out first, without keeping what is decoded.
+// decompress decodes all frames of packed. The size is known before the first
+// byte is decoded: stated by the frames, where a lie costs no more than the
+// bound, or else measured without keeping what is decoded.
 func decompress(packed []byte, bound int64) ([]byte, error) {
 	d := decoders.Get().(*zstd.Decoder)
 	defer decoders.Put(d)
 
-	size, err := claimedSize(packed)
-	if err == nil && size < 0 {
+	size, known, err := claimedSize(packed)
+	if err == nil && !known {
 		size, err = measure(d, packed, bound)
 	}
 	if err != nil {
@@ -120,7 +120,7 @@ func decompress(packed []byte, bound int64) ([]byte, error) {
 	if size > bound {
 		return nil, tooLarge(size, bound)
 	}
-	content, err := d.DecodeAll(packed, nil)
+	content, err := d.DecodeAll(packed, make([]byte, 0, size))
 	if err != nil {
 		return nil, decodingError(err, bound)
 	}
@@ -130,16 +130,69 @@ func decompress(packed []byte, bound int64) ([]byte, error) {
 	return content, nil
 }
 
-// claimedSize is the size that the first frame states, or -1 if it states none.
-func claimedSize(packed []byte) (int64, error) {
-	var header zstd.Header
-	if err := header.Decode(packed); err != nil {
-		return 0, err
+// Parts of a zstd frame, as RFC 8878 lays them out.
+const (
+	blockHeaderSize   = 3
+	blockTypeRLE      = 1
+	frameChecksumSize = 4
+	// maxClaim keeps the sum of claims from overflowing.
+	maxClaim = 1 << 40
+)
+
+// claimedSize walks the frames of packed without decoding them and adds up the
+// sizes they state. It is not known if a frame states none or the walk does not
+// end where the input does, which is for the decoder to judge.
+func claimedSize(packed []byte) (size int64, known bool, err error) {
+	for len(packed) > 0 {
+		var header zstd.Header
+		if err := header.Decode(packed); err != nil {
+			return 0, false, err
+		}
+		if !header.Skippable && !header.HasFCS {
+			return 0, false, nil
+		}
+		size = min(size+int64(min(header.FrameContentSize, maxClaim)), maxClaim)
+		rest, ok := skipFrame(packed, &header)
+		if !ok {
+			return 0, false, nil
+		}
+		packed = rest
 	}
-	if header.Skippable || !header.HasFCS {
-		return -1, nil
+	return size, true, nil
+}
+
+func skipFrame(packed []byte, header *zstd.Header) (rest []byte, ok bool) {
+	if header.Skippable {
+		return skip(packed, header.HeaderSize+int(header.SkippableSize))
 	}
-	return int64(min(header.FrameContentSize, 1<<62)), nil
+	if packed, ok = skip(packed, header.HeaderSize); !ok {
+		return nil, false
+	}
+	for last := false; !last; {
+		if len(packed) < blockHeaderSize {
+			return nil, false
+		}
+		block := int(packed[0]) | int(packed[1])<<8 | int(packed[2])<<16
+		last = block&1 != 0
+		length := block >> 3
+		if block>>1&3 == blockTypeRLE {
+			length = 1
+		}
+		if packed, ok = skip(packed, blockHeaderSize+length); !ok {
+			return nil, false
+		}
+	}
+	if header.HasCheckSum {
+		return skip(packed, frameChecksumSize)
+	}
+	return packed, true
+}
+
+func skip(b []byte, n int) ([]byte, bool) {
+	if n > len(b) {
+		return nil, false
+	}
+	return b[n:], true
 }
 
 // measure decodes and forgets, up to one byte beyond the bound.

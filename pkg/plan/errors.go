@@ -37,9 +37,15 @@ func (e *SchemaError) Error() string {
 	return fmt.Sprintf("schema version is %d, known is %d", e.Version, SchemaVersion)
 }
 
+// What a BoundError counts where callers branch on it.
+const (
+	BoundSections = "sections"
+	BoundFiles    = "files"
+)
+
 // BoundError says that a value is larger than the bound named.
 type BoundError struct {
-	// What was too much: sections, files, bytes, memory or nesting.
+	// What was too much: BoundSections, BoundFiles, or a phrase for bytes or nesting.
 	What  string
 	Limit int64
 }

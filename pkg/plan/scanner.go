@@ -1,0 +1,282 @@
+package plan
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+// Scanner reads one JSON text front to back, without building what its caller
+// does not ask for. It reads what encoding/json reads, and remembers what a
+// stricter reader would not: see Decoded. After the first error every call
+// returns a zero value, so that callers check Err once at the end.
+//
+// Strings without escapes are parts of the text, not copies.
+type Scanner struct {
+	text  string
+	pos   int
+	depth int
+
+	err          error
+	memory       int64
+	unknown      []string
+	nonCanonical []string
+}
+
+// maxDepth bounds nesting. Plans nest six deep; members of later releases may
+// nest deeper.
+const maxDepth = 256
+
+// NewScanner reads text.
+func NewScanner(text string) *Scanner {
+	return &Scanner{text: text}
+}
+
+// Err is the first error, or an error if anything but white space is left.
+func (s *Scanner) Err() error {
+	if s.err == nil && s.peek() != 0 {
+		s.fail("unexpected text after the value")
+	} else if s.err == nil && s.pos < len(s.text) {
+		s.fail("unexpected NUL")
+	}
+	return s.err
+}
+
+// UnknownMembers are the members passed to Unknown, as paths.
+func (s *Scanner) UnknownMembers() []string { return s.unknown }
+
+// NonCanonical are the repeated and differently spelled members, as paths.
+func (s *Scanner) NonCanonical() []string { return s.nonCanonical }
+
+func (s *Scanner) fail(format string, args ...any) {
+	s.abort(&SyntaxError{Offset: s.pos, Problem: fmt.Sprintf(format, args...)})
+}
+
+func (s *Scanner) abort(err error) {
+	if s.err == nil {
+		s.err = err
+	}
+}
+
+// Charge books memory that the caller is about to use for a value.
+func (s *Scanner) Charge(bytes int64) {
+	if s.memory += bytes; s.memory > MaxMemory {
+		s.abort(&BoundError{What: "bytes of decoded values", Limit: MaxMemory})
+	}
+}
+
+// peek is the next byte that is not white space, or zero at the end or after an error.
+func (s *Scanner) peek() byte {
+	if s.err != nil {
+		return 0
+	}
+	for s.pos < len(s.text) {
+		switch c := s.text[s.pos]; c {
+		case ' ', '\t', '\n', '\r':
+			s.pos++
+		default:
+			return c
+		}
+	}
+	return 0
+}
+
+// take consumes the next byte if it is c.
+func (s *Scanner) take(c byte) bool {
+	if s.peek() != c {
+		return false
+	}
+	s.pos++
+	return true
+}
+
+// Null consumes a null if one is next.
+func (s *Scanner) Null() bool {
+	return s.peek() == 'n' && s.literal("null")
+}
+
+func (s *Scanner) literal(word string) bool {
+	if !strings.HasPrefix(s.text[s.pos:], word) {
+		s.fail("expected %s", word)
+		return false
+	}
+	s.pos += len(word)
+	return true
+}
+
+// Bool reads a boolean; null reads as false.
+func (s *Scanner) Bool() bool {
+	switch s.peek() {
+	case 't':
+		return s.literal("true")
+	case 'f':
+		s.literal("false")
+	case 'n':
+		s.literal("null")
+	default:
+		s.fail("expected a boolean")
+	}
+	return false
+}
+
+// Int reads a whole number; null reads as 0.
+func (s *Scanner) Int() int64 {
+	if s.Null() {
+		return 0
+	}
+	if s.err != nil {
+		return 0
+	}
+	start := s.pos
+	token := s.number()
+	if s.err != nil {
+		return 0
+	}
+	n, err := strconv.ParseInt(token, 10, 64)
+	if err != nil {
+		s.pos = start
+		s.fail("expected a whole number of 64 bits")
+	}
+	return n
+}
+
+// number consumes a number as JSON spells it.
+func (s *Scanner) number() string {
+	if s.peek() == 0 {
+		s.fail("unexpected end")
+		return ""
+	}
+	start := s.pos
+	if s.pos < len(s.text) && s.text[s.pos] == '-' {
+		s.pos++
+	}
+	whole := s.digits()
+	leadingZero := whole > 1 && s.text[s.pos-whole] == '0'
+	fraction, exponent := 1, 1
+	if s.pos < len(s.text) && s.text[s.pos] == '.' {
+		s.pos++
+		fraction = s.digits()
+	}
+	if s.pos < len(s.text) && (s.text[s.pos] == 'e' || s.text[s.pos] == 'E') {
+		s.pos++
+		if s.pos < len(s.text) && (s.text[s.pos] == '+' || s.text[s.pos] == '-') {
+			s.pos++
+		}
+		exponent = s.digits()
+	}
+	if whole == 0 || leadingZero || fraction == 0 || exponent == 0 {
+		s.pos = start
+		s.fail("expected a value")
+		return ""
+	}
+	return s.text[start:s.pos]
+}
+
+func (s *Scanner) digits() int {
+	start := s.pos
+	for s.pos < len(s.text) && '0' <= s.text[s.pos] && s.text[s.pos] <= '9' {
+		s.pos++
+	}
+	return s.pos - start
+}
+
+func (s *Scanner) enter() bool {
+	if s.depth++; s.depth > maxDepth {
+		s.abort(&BoundError{What: "levels of nesting", Limit: maxDepth})
+	}
+	return s.err == nil
+}
+
+// List reads an array and calls element before each of its elements. It tells
+// false for null.
+func (s *Scanner) List(element func()) bool {
+	if s.Null() {
+		return false
+	}
+	if !s.take('[') {
+		s.fail("expected a list")
+		return false
+	}
+	if !s.enter() {
+		return false
+	}
+	defer func() { s.depth-- }()
+	if s.take(']') {
+		return true
+	}
+	for s.err == nil {
+		element()
+		if s.take(']') {
+			return true
+		}
+		if !s.take(',') {
+			s.fail("expected a comma or the end of a list")
+		}
+	}
+	return true
+}
+
+// Object reads an object and calls member with each name, which must read the
+// value. It tells false for null.
+func (s *Scanner) Object(member func(name string)) bool {
+	if s.Null() {
+		return false
+	}
+	if !s.take('{') {
+		s.fail("expected an object")
+		return false
+	}
+	if !s.enter() {
+		return false
+	}
+	defer func() { s.depth-- }()
+	if s.take('}') {
+		return true
+	}
+	for s.err == nil {
+		if s.peek() != '"' {
+			s.fail("expected a member name")
+			break
+		}
+		name := s.String()
+		if !s.take(':') {
+			s.fail("expected a colon")
+			break
+		}
+		member(name)
+		if s.take('}') {
+			return true
+		}
+		if !s.take(',') {
+			s.fail("expected a comma or the end of an object")
+		}
+	}
+	return true
+}
+
+// Raw skips one value and returns its text.
+func (s *Scanner) Raw() string {
+	s.peek()
+	start := s.pos
+	s.Skip()
+	if s.err != nil {
+		return ""
+	}
+	return s.text[start:s.pos]
+}
+
+// Skip reads over one value of any kind.
+func (s *Scanner) Skip() {
+	switch s.peek() {
+	case '{':
+		s.Object(func(string) { s.Skip() })
+	case '[':
+		s.List(s.Skip)
+	case '"':
+		_ = s.String()
+	case 't', 'f', 'n':
+		s.Bool()
+	default:
+		_ = s.number()
+	}
+}
