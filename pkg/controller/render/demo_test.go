@@ -1,0 +1,87 @@
+package render
+
+import (
+	"os"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+)
+
+func loadTemplate(t *testing.T, path string) *v1alpha1.HAProxyTemplateConfig {
+	t.Helper()
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := &v1alpha1.HAProxyTemplateConfig{}
+	if err := yaml.UnmarshalStrict(raw, out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// object reads one object from YAML.
+func object(t *testing.T, text string) *unstructured.Unstructured {
+	t.Helper()
+	out := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(text), &out.Object); err != nil {
+		t.Fatal(err)
+	}
+	raw, err := out.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Through the API's decoder, so that numbers are what an informer holds.
+	if err := out.UnmarshalJSON(raw); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func demoSnapshot(t *testing.T) Snapshot {
+	t.Helper()
+	list := func(texts ...string) (out []*unstructured.Unstructured) {
+		for _, text := range texts {
+			out = append(out, object(t, text))
+		}
+		return out
+	}
+	return Snapshot{
+		"routes": {Objects: list(
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: holdfast-demo}, data: {host: b.example, service: web-b}}",
+			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: holdfast-demo}, data: {host: a.example, service: web-a}}",
+		)},
+		"services": {Objects: list(
+			"{apiVersion: v1, kind: Service, metadata: {name: web-b, namespace: holdfast-demo}, spec: {ports: [{name: http, port: 80}]}}",
+			"{apiVersion: v1, kind: Service, metadata: {name: web-a, namespace: holdfast-demo}, spec: {ports: [{name: http, port: 80}]}}",
+		)},
+		"endpoints": {IndexBy: []string{`metadata.labels['kubernetes\.io/service-name']`}, Objects: list(
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-a-2, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-a}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.7], conditions: {ready: true}}, {addresses: [10.244.0.8], conditions: {ready: false}}]}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-a-1, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-a}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.5], conditions: {ready: true}}]}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-b-1, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-b}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.6], conditions: {ready: true}}]}",
+		)},
+		"certificates": {Objects: list(
+			"{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: demo-tls, namespace: holdfast-demo}, data: {tls.crt: Y2VydGlmaWNhdGUgYnl0ZXMK, tls.key: dGhlIHByaXZhdGUga2V5IGJ5dGVzCg==}}",
+		)},
+	}
+}
+
+func TestQuick(t *testing.T) {
+	r, err := Compile(loadTemplate(t, "testdata/demo.yaml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := r.Render(t.Context(), demoSnapshot(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("%s", out.Configuration)
+	for _, a := range out.Artifacts {
+		t.Logf("%s %s\n%s", a.Path, a.Family, a.Content)
+	}
+	raw, _ := out.Plan.Marshal()
+	t.Logf("%s %s", out.Checksum(), raw)
+}
