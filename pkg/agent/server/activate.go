@@ -63,7 +63,7 @@ func (a *agent) settle(ctx context.Context, result *api.Result) {
 	logger := klog.FromContext(ctx)
 	if err := a.save(); err != nil {
 		logger.Error(err, "Could not record the outcome of an apply, will try again")
-	} else if err := sweep(a.disk, a.layout, a.journal); err != nil {
+	} else if err := a.slots.keep(a.journal); err != nil {
 		logger.Error(err, "Could not remove superseded sets")
 	}
 	if result.OK {
@@ -92,6 +92,9 @@ func (a *agent) switchForward(p pending) error {
 	if err := a.save(); err != nil {
 		a.journal.Pending = nil
 		return err
+	}
+	if err := a.slots.keep(a.journal); err != nil {
+		return errors.Join(err, a.undo())
 	}
 	if err := a.disk.rename(a.layout.forward(), a.layout.current()); err != nil {
 		// The rename may have happened and only its durability failed.

@@ -27,6 +27,7 @@ type agent struct {
 	config  Config
 	layout  layout
 	disk    *disk
+	slots   *slots
 	haproxy *supervisor
 	metrics *metrics
 
@@ -49,7 +50,7 @@ type agent struct {
 
 func newAgent(config Config, l layout, d *disk) *agent {
 	return &agent{
-		config: config, layout: l, disk: d,
+		config: config, layout: l, disk: d, slots: newSlots(d, l),
 		haproxy: &supervisor{master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait},
 		metrics: newMetrics(config.Registry),
 		lock:    make(chan struct{}, 1),

@@ -75,10 +75,10 @@ func (a *agent) apply(ctx context.Context, up *upload) (*api.Result, error) {
 	defer a.release()
 	defer a.publish()
 	result, err := a.applyLocked(ctx, up)
-	if err != nil && !a.journal.keeps(up.staging.id) {
+	if err != nil {
 		return nil, errors.Join(err, up.staging.discard())
 	}
-	return result, err
+	return result, nil
 }
 
 func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error) {

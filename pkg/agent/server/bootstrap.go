@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
 	"k8s.io/klog/v2"
 
@@ -49,7 +48,7 @@ func initialise(ctx context.Context, d *disk, l layout, bootstrap []byte) error 
 	if len(bootstrap) == 0 {
 		bootstrap = defaultBootstrap
 	}
-	id, err := stageBootstrap(d, l, bootstrap)
+	id, err := stageBootstrap(newSlots(d, l), bootstrap)
 	if err != nil {
 		return fmt.Errorf("writing bootstrap set: %w", err)
 	}
@@ -94,8 +93,8 @@ func layNonce(d *disk, l layout) error {
 	return nil
 }
 
-func stageBootstrap(d *disk, l layout, config []byte) (string, error) {
-	st, err := newStaging(d, l)
+func stageBootstrap(s *slots, config []byte) (string, error) {
+	st, err := newStaging(s)
 	if err != nil {
 		return "", err
 	}
@@ -107,34 +106,4 @@ func stageBootstrap(d *disk, l layout, config []byte) (string, error) {
 		return "", errors.Join(err, st.discard())
 	}
 	return st.id, nil
-}
-
-// sweep removes what no journal entry refers to: sets of applies that were cut
-// short, temporary files, links of a switch that never came.
-func sweep(d *disk, l layout, j *journal) error {
-	entries, err := os.ReadDir(l.sets())
-	if err != nil {
-		return err
-	}
-	linked := ""
-	if target, err := os.Readlink(l.current()); err == nil {
-		linked, _ = setOfTarget(target)
-	}
-	for _, entry := range entries {
-		if entry.Name() == linked || j.keeps(entry.Name()) {
-			continue
-		}
-		if err := d.remove(filepath.Join(l.sets(), entry.Name())); err != nil {
-			return err
-		}
-	}
-	for _, leftover := range []string{l.journal() + ".tmp", l.nonce() + ".tmp", l.forward(), l.back()} {
-		if _, err := os.Lstat(leftover); err != nil {
-			continue
-		}
-		if err := d.remove(leftover); err != nil {
-			return err
-		}
-	}
-	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
@@ -122,10 +121,14 @@ func (j *journal) addGood(s *set) {
 	j.Good = good
 }
 
-// keeps reports that the set may not be removed.
-func (j *journal) keeps(id string) bool {
-	if id == j.Current || j.Pending != nil && id == j.Pending.Set {
-		return true
+// slots are the folders of every set the journal names.
+func (j *journal) slots() map[string]bool {
+	named := map[string]bool{slotOf(j.Current): true}
+	for _, good := range j.Good {
+		named[slotOf(good.Set)] = true
 	}
-	return slices.ContainsFunc(j.Good, func(good goodSet) bool { return good.Set == id })
+	if j.Pending != nil {
+		named[slotOf(j.Pending.Set)] = true
+	}
+	return named
 }

@@ -26,15 +26,16 @@ func newLayout(dir string) (layout, error) {
 	return layout{dir: dir}, nil
 }
 
-func (l layout) sets() string         { return filepath.Join(l.dir, "sets") }
-func (l layout) set(id string) string { return filepath.Join(l.dir, "sets", id) }
-func (l layout) run() string          { return filepath.Join(l.dir, "run") }
-func (l layout) current() string      { return filepath.Join(l.dir, "current") }
-func (l layout) nonce() string        { return filepath.Join(l.dir, "nonce.cfg") }
-func (l layout) journal() string      { return filepath.Join(l.dir, "journal.json") }
-func (l layout) masterSocket() string { return filepath.Join(l.run(), "master.sock") }
-func (l layout) workerSocket() string { return filepath.Join(l.run(), "worker.sock") }
-func (l layout) agentSocket() string  { return filepath.Join(l.run(), "agent.sock") }
+func (l layout) sets() string            { return filepath.Join(l.dir, "sets") }
+func (l layout) slot(slot string) string { return filepath.Join(l.dir, "sets", slot) }
+func (l layout) set(id string) string    { return l.slot(slotOf(id)) }
+func (l layout) run() string             { return filepath.Join(l.dir, "run") }
+func (l layout) current() string         { return filepath.Join(l.dir, "current") }
+func (l layout) nonce() string           { return filepath.Join(l.dir, "nonce.cfg") }
+func (l layout) journal() string         { return filepath.Join(l.dir, "journal.json") }
+func (l layout) masterSocket() string    { return filepath.Join(l.run(), "master.sock") }
+func (l layout) workerSocket() string    { return filepath.Join(l.run(), "worker.sock") }
+func (l layout) agentSocket() string     { return filepath.Join(l.run(), "agent.sock") }
 
 // Links that an apply prepares before it switches, so that neither the switch
 // nor the way back needs space on a full disk.
@@ -52,12 +53,12 @@ const (
 
 // currentTarget is what the symlink "current" holds for a set. Relative, so
 // that the folder may be mounted elsewhere in another container.
-func currentTarget(id string) string { return filepath.Join("sets", id, setFiles) }
+func currentTarget(id string) string { return filepath.Join("sets", slotOf(id), setFiles) }
 
-// setOfTarget is the reverse.
-func setOfTarget(target string) (string, bool) {
+// slotOfTarget is the reverse, as far as a link can tell.
+func slotOfTarget(target string) (string, bool) {
 	parts := strings.Split(target, "/")
-	if len(parts) != 3 || parts[0] != "sets" || parts[2] != setFiles || !isSetID(parts[1]) {
+	if len(parts) != 3 || parts[0] != "sets" || parts[1] == ".." || parts[2] != setFiles {
 		return "", false
 	}
 	return parts[1], true

@@ -37,7 +37,7 @@ func (a *agent) start(ctx context.Context) error {
 			return fmt.Errorf("resolving an interrupted apply: %w", err)
 		}
 	}
-	if err := sweep(a.disk, a.layout, a.journal); err != nil {
+	if err := errors.Join(a.slots.keep(a.journal), a.slots.sweepLinks()); err != nil {
 		// A full or failing disk must not keep the pod's state unreadable.
 		klog.FromContext(ctx).Error(err, "Could not remove leftovers")
 	}
@@ -64,12 +64,15 @@ func (a *agent) remember(ctx context.Context) error {
 		a.metrics.violations.WithLabelValues("journal_readable").Inc()
 		j = &journal{Disowned: true}
 		if target, err := os.Readlink(a.layout.current()); err == nil {
-			j.Current, _ = setOfTarget(target)
+			slot, _ := slotOfTarget(target)
+			if found, err := describeSlot(a.layout, slot); err == nil {
+				j.Current = found.ID
+			}
 		}
 		if j.Current == "" {
 			// Nothing that could be restored; a name is needed all the same,
 			// and no worker will ever carry this one.
-			if j.Current, err = newSetID(); err != nil {
+			if j.Current, err = newSetID("s0"); err != nil {
 				return err
 			}
 		}

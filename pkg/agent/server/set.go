@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
@@ -61,19 +62,32 @@ func (s *set) byPath() map[string]api.File {
 
 const setIDBytes = 16
 
-// newSetID is random: a set's identifier doubles as the nonce by which a worker
-// proves what it was loaded from.
-func newSetID() (string, error) {
+// newSetID names a set by its slot and a random part. The whole doubles as the
+// nonce by which a worker proves what it was loaded from, so a slot that was
+// filled again is another set.
+func newSetID(slot string) (string, error) {
 	raw := make([]byte, setIDBytes)
 	if _, err := rand.Read(raw); err != nil {
 		return "", fmt.Errorf("drawing a nonce: %w", err)
 	}
-	return hex.EncodeToString(raw), nil
+	return slot + "-" + hex.EncodeToString(raw), nil
 }
 
-func isSetID(s string) bool {
-	raw, err := hex.DecodeString(s)
-	return err == nil && len(raw) == setIDBytes
+// slotOf is the folder of a set.
+func slotOf(id string) string {
+	slot, _, _ := strings.Cut(id, "-")
+	return slot
+}
+
+func isSetID(id string) bool {
+	slot, random, _ := strings.Cut(id, "-")
+	raw, err := hex.DecodeString(random)
+	return err == nil && len(raw) == setIDBytes && isSlot(slot)
+}
+
+func isSlot(slot string) bool {
+	number, ok := strings.CutPrefix(slot, "s")
+	return ok && len(number) == 1 && number[0] >= '0' && number[0] <= '9'
 }
 
 // nonceOf is the description a worker of this set reports.
@@ -94,16 +108,12 @@ const maxSetMetaBytes = 2 * api.MaxManifestBytes
 
 // loadSet reads a set's description and plan back. It does not hash the files.
 func loadSet(l layout, id string) (*set, error) {
-	raw, err := readBounded(filepath.Join(l.set(id), setMeta), maxSetMetaBytes)
+	loaded, err := describeSlot(l, slotOf(id))
 	if err != nil {
-		return nil, fmt.Errorf("reading set %s: %w", id, err)
-	}
-	loaded, err := decodeSet(raw)
-	if err != nil {
-		return nil, fmt.Errorf("decoding set %s: %w", id, err)
+		return nil, err
 	}
 	if loaded.ID != id {
-		return nil, fmt.Errorf("set %s calls itself %q", id, loaded.ID)
+		return nil, fmt.Errorf("slot of set %s holds set %q", id, loaded.ID)
 	}
 	if !loaded.isOutput() {
 		return loaded, nil
@@ -117,10 +127,26 @@ func loadSet(l layout, id string) (*set, error) {
 	return loaded, nil
 }
 
+// describeSlot reads what a slot says it holds.
+func describeSlot(l layout, slot string) (*set, error) {
+	raw, err := readBounded(filepath.Join(l.slot(slot), setMeta), maxSetMetaBytes)
+	if err != nil {
+		return nil, fmt.Errorf("reading slot %s: %w", slot, err)
+	}
+	described, err := decodeSet(raw)
+	if err != nil {
+		return nil, fmt.Errorf("decoding slot %s: %w", slot, err)
+	}
+	return described, nil
+}
+
 func decodeSet(raw []byte) (*set, error) {
 	var decoded set
 	if err := json.Unmarshal(raw, &decoded); err != nil {
 		return nil, err
+	}
+	if !isSetID(decoded.ID) {
+		return nil, fmt.Errorf("%q is not the name of a set", decoded.ID)
 	}
 	for _, f := range decoded.Files {
 		if err := api.ValidatePath(f.Path); err != nil {

@@ -30,6 +30,7 @@ func modeOf(kind string) fs.FileMode {
 // staging is a set being written. Nothing refers to its folder before the set
 // is switched to, so it can be dropped at any point, by anyone.
 type staging struct {
+	slots  *slots
 	disk   *disk
 	layout layout
 	id     string
@@ -37,17 +38,13 @@ type staging struct {
 	have   map[string]bool
 }
 
-func newStaging(d *disk, l layout) (*staging, error) {
-	id, err := newSetID()
+func newStaging(s *slots) (*staging, error) {
+	id, err := s.claim()
 	if err != nil {
 		return nil, err
 	}
-	st := &staging{disk: d, layout: l, id: id, have: make(map[string]bool)}
-	files := filepath.Join(l.set(id), setFiles)
-	if err := d.mkdir(files); err != nil {
-		return nil, errors.Join(fmt.Errorf("creating set: %w", err), st.discard())
-	}
-	if st.root, err = os.OpenRoot(files); err != nil {
+	st := &staging{slots: s, disk: s.disk, layout: s.layout, id: id, have: make(map[string]bool)}
+	if st.root, err = os.OpenRoot(filepath.Join(s.layout.set(id), setFiles)); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening set: %w", err), st.discard())
 	}
 	return st, nil
@@ -65,7 +62,7 @@ func (st *staging) close() error {
 
 // discard removes everything that was written.
 func (st *staging) discard() error {
-	return errors.Join(st.close(), st.disk.remove(st.layout.set(st.id)))
+	return errors.Join(st.close(), st.slots.release(st.id))
 }
 
 // write takes a file's content and refuses it unless it is what was declared.

@@ -39,7 +39,7 @@ func (r *receiver) receive() (*upload, error) {
 	if err := r.admit(manifest); err != nil {
 		return nil, err
 	}
-	st, err := newStaging(r.agent.disk, r.agent.layout)
+	st, err := newStaging(r.agent.slots)
 	if err != nil {
 		return nil, err
 	}

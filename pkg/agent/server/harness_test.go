@@ -1,0 +1,279 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+	"github.com/holdfast-project/holdfast/pkg/agent/client"
+)
+
+const (
+	testPodUID      = "11111111-aaaa-4aaa-8aaa-111111111111"
+	testTemplateUID = "22222222-bbbb-4bbb-8bbb-222222222222"
+	waitLimit       = 15 * time.Second
+)
+
+// haproxyBinary is the real one. Only a developer's machine may go without.
+func haproxyBinary(t *testing.T) string {
+	t.Helper()
+	path, err := exec.LookPath("haproxy")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("haproxy is not installed, and CI must run these tests")
+		}
+		t.Skip("haproxy is not installed: install it to run the tests against the real binary")
+	}
+	return path
+}
+
+// pod is one proxy pod on this machine: a folder, HAProxy, an agent, a client.
+type pod struct {
+	t       *testing.T
+	dir     string
+	layout  layout
+	port    int // of the frontend
+	agentAt string
+	haproxy *exec.Cmd
+	log     *lockedBuffer
+	certs   *authority
+	disk    *disk
+	wait    time.Duration
+	logs    context.Context // carries the logger of agents
+	agent   *agent
+	stop    func()
+	client  *client.Client
+	target  client.Target
+	seq     uint64
+}
+
+// newPod lays out the folder and starts HAProxy and an agent.
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	p := layPod(t)
+	p.startHAProxy()
+	p.startAgent()
+	return p
+}
+
+func layPod(t *testing.T) *pod {
+	t.Helper()
+	haproxyBinary(t)
+	dir, err := os.MkdirTemp("", "hf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	l, err := newLayout(filepath.Join(dir, "d"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &pod{t: t, dir: dir, layout: l, port: freePort(t), certs: newAuthority(t), disk: &disk{},
+		wait: waitLimit, log: &lockedBuffer{}, logs: t.Context()}
+	p.certs.issue(t, filepath.Join(dir, "agent-tls"), api.AgentName)
+	p.certs.issue(t, filepath.Join(dir, "controller-tls"), api.ControllerName)
+	if err := initialise(t.Context(), p.disk, l, []byte(p.config("bootstrap"))); err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// config answers every request with the given text, which tells outputs apart.
+func (p *pod) config(answer string) string {
+	return fmt.Sprintf(`global
+    default-path config
+defaults
+    mode http
+    timeout connect 1s
+    timeout client 1s
+    timeout server 1s
+frontend main
+    bind "${POD_IP}:%d"
+    http-request return status 200 content-type text/plain string %q
+`, p.port, answer)
+}
+
+func (p *pod) startHAProxy() {
+	p.t.Helper()
+	command := exec.Command(haproxyBinary(p.t), "-W", "-dr", "-S", p.layout.masterSocket()+",level,admin",
+		"-f", filepath.Join(p.layout.current(), "haproxy.cfg"), "-f", p.layout.nonce())
+	command.Env = append(os.Environ(), "POD_IP=127.0.0.1")
+	command.Stdout, command.Stderr = p.log, p.log
+	if err := command.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.haproxy = command
+	p.t.Cleanup(p.killHAProxy)
+}
+
+// killHAProxy ends the master and its workers at once, as a node would.
+func (p *pod) killHAProxy() {
+	if p.haproxy == nil {
+		return
+	}
+	seen, _ := (&supervisor{master: p.layout.masterSocket()}).observe(context.Background())
+	_ = p.haproxy.Process.Kill()
+	_ = p.haproxy.Wait()
+	if seen.Worker > 0 {
+		_ = syscall.Kill(int(seen.Worker), syscall.SIGKILL)
+	}
+	p.haproxy = nil
+}
+
+// startAgent runs a whole agent with its listeners until the test ends.
+func (p *pod) startAgent() {
+	p.t.Helper()
+	server := p.newServer()
+	ctx, cancel := context.WithCancel(p.logs)
+	done := make(chan error, 1)
+	go func() { done <- server.Run(ctx) }()
+	stopped := sync.OnceFunc(func() {
+		cancel()
+		if err := <-done; err != nil {
+			p.t.Errorf("agent ended with %v", err)
+		}
+	})
+	p.t.Cleanup(stopped)
+	p.agent, p.stop = server.agent, stopped
+	select {
+	case <-server.agent.started:
+	case err := <-done:
+		p.t.Fatalf("agent ended early: %v", err)
+	case <-time.After(waitLimit):
+		p.t.Fatalf("agent did not start; HAProxy said:\n%s", p.log)
+	}
+}
+
+func (p *pod) newServer() *Server {
+	p.t.Helper()
+	p.agentAt = fmt.Sprintf("127.0.0.1:%d", freePort(p.t))
+	server, err := New(Config{
+		Dir: p.layout.dir, PodName: "edge-0", PodUID: testPodUID,
+		ListenAddress: p.agentAt, HealthAddress: "127.0.0.1:0", CertDir: filepath.Join(p.dir, "agent-tls"),
+		HAProxyBinary: haproxyBinary(p.t), Version: "test", Registry: prometheus.NewRegistry(),
+	})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	server.agent.disk, server.agent.slots.disk, server.agent.haproxy.wait = p.disk, p.disk, p.wait
+	if p.client, err = client.New(client.Config{CertDir: filepath.Join(p.dir, "controller-tls")}); err != nil {
+		p.t.Fatal(err)
+	}
+	p.t.Cleanup(p.client.Close)
+	p.target = client.Target{PodName: "edge-0", PodUID: testPodUID, TemplateUID: testTemplateUID, Address: p.agentAt}
+	return server
+}
+
+func (p *pod) state(verify bool) *api.State {
+	p.t.Helper()
+	state, err := p.client.State(p.t.Context(), p.target, client.StateOptions{Verify: verify})
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return state
+}
+
+// request is an apply of the output on top of what the pod has.
+func (p *pod) request(o output) client.ApplyRequest {
+	p.t.Helper()
+	state := p.state(true)
+	p.seq++
+	request := o.request(api.Token{LeaderEpoch: max(1, state.EpochFloor), RenderSeq: p.seq})
+	request.Manifest.ExpectedPrevPlanID = state.AppliedPlanID
+	request.Manifest.ExpectedPrevPlanProof = state.AppliedPlanProof
+	request.Manifest.ExpectedPrevToken = state.AppliedToken
+	request.Held = state.Files
+	return request
+}
+
+func (p *pod) apply(o output) *api.Result {
+	p.t.Helper()
+	result, err := p.client.Apply(p.t.Context(), p.target, p.request(o))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	return result
+}
+
+// mustLoad applies an output that has to work.
+func (p *pod) mustLoad(o output) *api.Result {
+	p.t.Helper()
+	result := p.apply(o)
+	if !result.OK || result.Mode != api.OutcomeReload {
+		p.t.Fatalf("apply ended as %s, want a reload: %+v\n%s", result.Mode, result.Error, p.log)
+	}
+	return result
+}
+
+// served is what a client of the frontend gets.
+func (p *pod) served() string {
+	p.t.Helper()
+	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", p.port))
+	if err != nil {
+		return err.Error()
+	}
+	defer response.Body.Close()
+	body, _ := io.ReadAll(response.Body)
+	return string(body)
+}
+
+// eventually polls until the condition holds or the test has to fail.
+func eventually(t *testing.T, what string, condition func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(waitLimit); !condition(); {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s did not happen within %s", what, waitLimit)
+		}
+		if err := pause(t.Context(), 10*time.Millisecond); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func freePort(t *testing.T) int {
+	t.Helper()
+	// Below the range from which outgoing connections get their ports: one of
+	// those must not take it between here and its use.
+	for range 100 {
+		port := 20000 + rand.IntN(12000)
+		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			listener.Close()
+			return port
+		}
+	}
+	t.Fatal("no free port found")
+	return 0
+}
+
+// lockedBuffer collects what a process writes while the test reads it.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (b *lockedBuffer) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.Write(p)
+}
+
+func (b *lockedBuffer) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.b.String()
+}
