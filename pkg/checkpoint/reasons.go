@@ -17,8 +17,6 @@ const (
 	// ReasonOwnerMismatch: the controller owner is not what it must be in group,
 	// kind, name, namespace or UID.
 	ReasonOwnerMismatch Reason = "OwnerMismatch"
-	// ReasonLabelMismatch: a label names another template.
-	ReasonLabelMismatch Reason = "LabelMismatch"
 	// ReasonTerminating: the object is being deleted.
 	ReasonTerminating Reason = "Terminating"
 	// ReasonPointerMismatch: the promoted pointer has another UID or checksum.
@@ -77,6 +75,8 @@ const (
 	ReasonArtifactMissing Reason = "ArtifactMissing"
 	// ReasonUndeclaredChild: a referenced object is no declared artifact.
 	ReasonUndeclaredChild Reason = "UndeclaredChild"
+	// ReasonPathMismatch: a child declares another path than its artifact.
+	ReasonPathMismatch Reason = "PathMismatch"
 	// ReasonFileNameMismatch: a general file's name is not the declared one.
 	ReasonFileNameMismatch Reason = "FileNameMismatch"
 	// ReasonFamilyMismatch: a child stands in the reference list of another family.
@@ -140,6 +140,9 @@ const (
 	ReasonSetIdentityUnverifiable Reason = "SetIdentityUnverifiable"
 	// ReasonUnknownMembers: the plan has members of a later release.
 	ReasonUnknownMembers Reason = "UnknownMembers"
+	// ReasonLabelMismatch: a label does not name the template. Recovery goes by
+	// owner; only collection goes by label.
+	ReasonLabelMismatch Reason = "LabelMismatch"
 	// ReasonReceiptMissing: no per-pod entry proves that a worker ran the output.
 	ReasonReceiptMissing Reason = "ReceiptMissing"
 )

@@ -39,6 +39,8 @@ type reader struct {
 	*Scanner
 	// idStart and idEnd enclose the value of the last top-level id.
 	idStart, idEnd int
+	// sections and files count all that were begun, so that reading ends at the bound.
+	sections, files int
 }
 
 func (r *reader) plan() *Plan {
@@ -65,7 +67,6 @@ func (r *reader) plan() *Plan {
 		case 7:
 			p.Files = readList(r.Scanner, fileSize, r.file)
 		}
-		r.checkCounts(p)
 	})
 	return p
 }
@@ -74,21 +75,20 @@ func (r *reader) plan() *Plan {
 func (r *reader) schemaVersion() int {
 	version := r.Int()
 	if r.err == nil && version != SchemaVersion {
-		r.abort(&SchemaError{Version: version})
+		r.Abort(&SchemaError{Version: version})
 	}
 	return int(version)
 }
 
-func (r *reader) checkCounts(p *Plan) {
-	if len(p.Sections) > MaxSections {
-		r.abort(&BoundError{What: BoundSections, Limit: MaxSections})
-	}
-	if len(p.Files) > MaxFiles {
-		r.abort(&BoundError{What: BoundFiles, Limit: MaxFiles})
+// count ends the reading at the first element beyond a bound.
+func (r *reader) count(counter *int, what string, limit int) {
+	if *counter++; *counter > limit {
+		r.Abort(&BoundError{What: what, Limit: int64(limit)})
 	}
 }
 
 func (r *reader) section(v *Section) {
+	r.count(&r.sections, BoundSections, MaxSections)
 	r.Record("sections.*.", sectionMembers, func(i int) {
 		switch i {
 		case 0:
@@ -246,6 +246,7 @@ func (r *reader) crtEntry(v *CRTListEntry) {
 }
 
 func (r *reader) file(v *File) {
+	r.count(&r.files, BoundFiles, MaxFiles)
 	r.Record("files.*.", fileMembers, func(i int) {
 		switch i {
 		case 0:

@@ -49,10 +49,11 @@ func (s *Scanner) UnknownMembers() []string { return s.unknown }
 func (s *Scanner) NonCanonical() []string { return s.nonCanonical }
 
 func (s *Scanner) fail(format string, args ...any) {
-	s.abort(&SyntaxError{Offset: s.pos, Problem: fmt.Sprintf(format, args...)})
+	s.Abort(&SyntaxError{Offset: s.pos, Problem: fmt.Sprintf(format, args...)})
 }
 
-func (s *Scanner) abort(err error) {
+// Abort ends reading with an error of the caller.
+func (s *Scanner) Abort(err error) {
 	if s.err == nil {
 		s.err = err
 	}
@@ -61,7 +62,7 @@ func (s *Scanner) abort(err error) {
 // Charge books memory that the caller is about to use for a value.
 func (s *Scanner) Charge(bytes int64) {
 	if s.memory += bytes; s.memory > MaxMemory {
-		s.abort(&BoundError{What: "bytes of decoded values", Limit: MaxMemory})
+		s.Abort(&BoundError{What: "bytes of decoded values", Limit: MaxMemory})
 	}
 }
 
@@ -182,7 +183,7 @@ func (s *Scanner) digits() int {
 
 func (s *Scanner) enter() bool {
 	if s.depth++; s.depth > maxDepth {
-		s.abort(&BoundError{What: "levels of nesting", Limit: maxDepth})
+		s.Abort(&BoundError{What: "levels of nesting", Limit: maxDepth})
 	}
 	return s.err == nil
 }
