@@ -222,7 +222,9 @@ func (p *pod) mustLoad(o output) *api.Result {
 // served is what a client of the frontend gets.
 func (p *pod) served() string {
 	p.t.Helper()
-	response, err := http.Get(fmt.Sprintf("http://127.0.0.1:%d/", p.port))
+	// A kept connection would lead to the worker before.
+	fresh := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	response, err := fresh.Get("http://" + p.frontend() + "/")
 	if err != nil {
 		return err.Error()
 	}
@@ -230,6 +232,8 @@ func (p *pod) served() string {
 	body, _ := io.ReadAll(response.Body)
 	return string(body)
 }
+
+func (p *pod) frontend() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
 
 // eventually polls until the condition holds or the test has to fail.
 func eventually(t *testing.T, what string, condition func() bool) {

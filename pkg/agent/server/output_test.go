@@ -7,6 +7,7 @@ import (
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"maps"
 	"math/big"
 	"os"
@@ -142,5 +143,15 @@ func writeSecret(t *testing.T, dir string, files map[string][]byte) {
 		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
 			t.Fatal(err)
 		}
+	}
+}
+
+func wantConflict(t *testing.T, err error, reason api.Reason) {
+	t.Helper()
+	var conflict *client.ConflictError
+	if !errors.As(err, &conflict) {
+		t.Errorf("got %v, want conflict %s", err, reason)
+	} else if conflict.Conflict.Reason != reason {
+		t.Errorf("got conflict %s (%s), want %s", conflict.Conflict.Reason, conflict.Conflict.Message, reason)
 	}
 }
