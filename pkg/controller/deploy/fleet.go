@@ -1,0 +1,200 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+	"github.com/holdfast-project/holdfast/pkg/agent/client"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+)
+
+// announceTimeout bounds one announcement, so that a pod that does not answer
+// holds up no output for long.
+const announceTimeout = 3 * time.Second
+
+// podState is what a term knows of one pod.
+type podState struct {
+	pod Pod
+	// told is the epoch the pod has heard; until then it is told again at tellAt.
+	told      uint64
+	tellFails int
+	tellAt    time.Time
+	// settled says that the pod was proven to run the current output.
+	settled  bool
+	failures int
+	retryAt  time.Time
+	lastGood *checkpoint.PodEntry
+}
+
+// renew makes the pod due at once.
+func (p *podState) renew() { p.settled, p.failures, p.retryAt = false, 0, time.Time{} }
+
+func (p *podState) due(now time.Time, drift bool) bool {
+	return drift || !p.settled && !now.Before(p.retryAt)
+}
+
+// settle notes how a deployment ended and makes its report.
+func (p *podState) settle(c *Candidate, entry checkpoint.PodEntry, err error, longest time.Duration) Report {
+	report := Report{Pod: p.pod, Output: c.Output, Sequence: c.Sequence}
+	if err == nil {
+		p.settled, p.failures, p.lastGood = true, 0, &entry
+		report.Entry, report.Receipt = entry, true
+		return report
+	}
+	p.settled = false
+	p.failures++
+	pause := backoff(p.failures, longest)
+	var mode api.Outcome
+	var rejected *RejectedError
+	if errors.As(err, &rejected) {
+		// The same bytes at once would be refused again, at the cost of a reload.
+		mode, pause, report.Rejected = api.OutcomeRejected, longest, true
+	}
+	p.retryAt = time.Now().Add(pause)
+	report.Entry = failedEntry(p.pod, p.lastGood, mode, c.redact(err.Error()))
+	report.Failures = p.failures
+	return report
+}
+
+func backoff(failures int, longest time.Duration) time.Duration {
+	pause := firstRetry
+	for range failures - 1 {
+		if pause *= 2; pause >= longest {
+			break
+		}
+	}
+	return min(pause, longest)
+}
+
+// discover brings the known pods in line with the fleet.
+func (d *Deployer) discover() {
+	changed := false
+	seen := make(map[string]bool)
+	pods := d.fleet.Pods()
+	for _, pod := range pods {
+		seen[pod.UID] = true
+		known, ok := d.pods[pod.UID]
+		switch {
+		case !ok:
+			d.pods[pod.UID] = &podState{pod: pod}
+			changed = true
+		case known.pod != pod:
+			known.pod = pod
+			known.renew()
+			known.told, known.tellFails, known.tellAt = 0, 0, time.Time{}
+		}
+	}
+	for uid := range d.pods {
+		if !seen[uid] {
+			delete(d.pods, uid)
+			changed = true
+		}
+	}
+	if changed {
+		slices.SortFunc(pods, func(a, b Pod) int { return strings.Compare(a.Name, b.Name) })
+		d.sink.Living(pods)
+	}
+}
+
+// tellEpoch tells the epoch to every pod that has not heard it, and goes above
+// the floors that pods report. It is an effort, not a condition: an apply
+// carries the epoch as well.
+func (d *Deployer) tellEpoch(ctx context.Context) {
+	for range maxAttempts {
+		if floor := d.announce(ctx); floor <= d.term.Epoch() || !d.reclaim(ctx, floor) {
+			return
+		}
+	}
+}
+
+// reclaim lifts the epoch, if the term still holds its Lease.
+func (d *Deployer) reclaim(ctx context.Context, floor uint64) bool {
+	if floor <= d.term.Epoch() {
+		return true
+	}
+	if err := d.term.Reclaim(ctx, floor); err != nil {
+		klog.FromContext(ctx).Info("Did not go above an agent's floor", "floor", floor, "epoch", d.term.Epoch(), "err", err)
+		return false
+	}
+	return true
+}
+
+// announce is one round of telling. It returns the highest floor reported.
+func (d *Deployer) announce(ctx context.Context) (floor uint64) {
+	epoch := d.term.Epoch()
+	var news []*podState
+	var pods []Pod
+	for _, p := range d.pods {
+		if p.told != epoch && !time.Now().Before(p.tellAt) {
+			news, pods = append(news, p), append(pods, p.pod)
+		}
+	}
+	for i, answer := range Announce(ctx, d.agents, d.settings.TemplateUID, pods, epoch) {
+		if answer.Err == nil {
+			news[i].told, news[i].tellFails = epoch, 0
+			continue
+		}
+		news[i].tellFails++
+		news[i].tellAt = time.Now().Add(backoff(news[i].tellFails, d.settings.DriftInterval))
+		floor = max(floor, answer.Floor)
+		klog.FromContext(ctx).V(2).Info("Pod was not told the epoch", "pod", pods[i].Name, "epoch", epoch, "err", answer.Err)
+	}
+	return floor
+}
+
+// Answer is what one pod said to an announcement.
+type Answer struct {
+	Pod Pod
+	// Floor is the epoch the pod keeps as its floor, where it told.
+	Floor uint64
+	Err   error
+}
+
+// Announce tells the epoch to the pods, all at once, and returns what each
+// answered, in the same order.
+func Announce(ctx context.Context, agents Agents, templateUID string, pods []Pod, epoch uint64) []Answer {
+	answers := make([]Answer, len(pods))
+	limit := make(chan struct{}, maxParallel)
+	var wg sync.WaitGroup
+	for i, pod := range pods {
+		limit <- struct{}{}
+		wg.Go(func() {
+			defer func() { <-limit }()
+			ctx, cancel := context.WithTimeout(ctx, announceTimeout)
+			defer cancel()
+			target := client.Target{PodName: pod.Name, PodUID: pod.UID, TemplateUID: templateUID, Address: pod.Address}
+			floor, err := agents.Announce(ctx, target, epoch)
+			answers[i] = Answer{Pod: pod, Floor: floor.Floor, Err: err}
+			var conflict *client.ConflictError
+			if errors.As(err, &conflict) {
+				answers[i].Floor = conflict.Conflict.EpochFloor
+			}
+		})
+	}
+	wg.Wait()
+	return answers
+}
+
+// untilDue is the time until a pod or the drift check is due.
+func (d *Deployer) untilDue() time.Duration {
+	pause := d.settings.DriftInterval
+	if d.current != nil {
+		pause = time.Until(d.nextDrift)
+	}
+	for _, p := range d.pods {
+		if !p.settled && d.current != nil {
+			pause = min(pause, time.Until(p.retryAt))
+		}
+		if p.told != d.term.Epoch() {
+			pause = min(pause, time.Until(p.tellAt))
+		}
+	}
+	return max(pause, 10*time.Millisecond)
+}
