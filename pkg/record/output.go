@@ -1,0 +1,109 @@
+package record
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+)
+
+// IsCheckpoint tells checkpoints from the other roles of their kind. The label
+// counts too: a checkpoint that lost its payload is a damaged checkpoint, not an
+// ordinary output.
+func IsCheckpoint(cfg *v1alpha1.HAProxyCfg) bool {
+	return cfg.Spec.RetainedPlan != "" || cfg.Labels[v1alpha1.LabelRetainedFor] != ""
+}
+
+// Checkpoint translates a checkpoint.
+func Checkpoint(cfg *v1alpha1.HAProxyCfg) *checkpoint.StoredCheckpoint {
+	return &checkpoint.StoredCheckpoint{
+		Meta:            meta(&cfg.ObjectMeta),
+		TemplateLabel:   cfg.Labels[v1alpha1.LabelTemplateConfig],
+		RetainedFor:     cfg.Labels[v1alpha1.LabelRetainedFor],
+		Path:            cfg.Spec.Path,
+		Content:         cfg.Spec.Content,
+		Checksum:        cfg.Spec.Checksum,
+		Compressed:      cfg.Spec.Compressed,
+		RetainedPlan:    cfg.Spec.RetainedPlan,
+		SetIDAnnotation: cfg.Annotations[v1alpha1.AnnotationAuxiliarySetID],
+		References:      references(cfg.Status.AuxiliaryFiles),
+		Receipts:        podEntries(cfg.Status.DeployedToPods),
+	}
+}
+
+// Ordinary translates what a template's ordinary output tells about its
+// checkpoints: the committed pointers, newest first, and what pods report.
+func Ordinary(cfg *v1alpha1.HAProxyCfg) ([]checkpoint.Pointer, []checkpoint.PodEntry) {
+	pointers := make([]checkpoint.Pointer, 0, len(cfg.Status.RetainedConfigs))
+	for _, p := range cfg.Status.RetainedConfigs {
+		pointers = append(pointers, checkpoint.Pointer{Name: p.Name, UID: string(p.UID), Checksum: p.Checksum})
+	}
+	return pointers, podEntries(cfg.Status.DeployedToPods)
+}
+
+func meta(m *metav1.ObjectMeta) checkpoint.Meta {
+	translated := checkpoint.Meta{
+		Namespace:       m.Namespace,
+		Name:            m.Name,
+		UID:             string(m.UID),
+		ResourceVersion: m.ResourceVersion,
+		Generation:      m.Generation,
+		Created:         m.CreationTimestamp.Time,
+		Terminating:     m.DeletionTimestamp != nil,
+	}
+	for _, o := range m.OwnerReferences {
+		translated.Owners = append(translated.Owners, checkpoint.Owner{
+			APIVersion: o.APIVersion,
+			Kind:       o.Kind,
+			Name:       o.Name,
+			UID:        string(o.UID),
+			Controller: o.Controller != nil && *o.Controller,
+		})
+	}
+	return translated
+}
+
+// references joins the five lists in the order in which readers take them. The
+// list of general files holds CA bundles too and is marked General.
+func references(files *v1alpha1.AuxiliaryFileReferences) *checkpoint.References {
+	if files == nil {
+		return nil
+	}
+	translated := &checkpoint.References{SetID: files.SetID}
+	for _, list := range []struct {
+		family checkpoint.Family
+		refs   []v1alpha1.FileReference
+	}{
+		{checkpoint.Map, files.MapFiles},
+		{checkpoint.General, files.GeneralFiles},
+		{checkpoint.CRTList, files.CRTListFiles},
+		{checkpoint.Certificate, files.SSLCertificates},
+		{checkpoint.CA, files.SSLCaFiles},
+	} {
+		for _, ref := range list.refs {
+			translated.Lists = append(translated.Lists, checkpoint.Reference{
+				List: list.family, Kind: ref.Kind, Name: ref.Name, Namespace: ref.Namespace,
+			})
+		}
+	}
+	return translated
+}
+
+func podEntries(stored []v1alpha1.PodDeploymentStatus) []checkpoint.PodEntry {
+	entries := make([]checkpoint.PodEntry, 0, len(stored))
+	for i := range stored {
+		e := &stored[i]
+		entries = append(entries, checkpoint.PodEntry{
+			PodName:         e.PodName,
+			PodUID:          e.PodUID,
+			PodRuntimeID:    e.PodRuntimeID,
+			Checksum:        e.Checksum,
+			AppliedPlanID:   e.AppliedPlanID,
+			RunningPlanID:   e.RunningPlanID,
+			WorkerOpsPlanID: e.WorkerOpsPlanID,
+			Mode:            e.Mode,
+			LastError:       e.LastError,
+		})
+	}
+	return entries
+}
