@@ -79,7 +79,7 @@ func verifiedID(p *Plan, text string, idStart, idEnd int, unknown bool) (string,
 	if stored == p.ID {
 		return stored, nil
 	}
-	if compacted := compactWithoutID(text, idStart, idEnd); compacted == p.ID {
+	if compacted, ok := compactWithoutID(text, idStart, idEnd); ok && compacted == p.ID {
 		return compacted, nil
 	}
 	typed, err := p.ComputeID()
@@ -101,11 +101,11 @@ func digestWithoutID(before, after string) string {
 	return formatDigest(d.Sum64())
 }
 
-func compactWithoutID(text string, idStart, idEnd int) string {
+func compactWithoutID(text string, idStart, idEnd int) (string, bool) {
 	var b bytes.Buffer
-	// The scanner has accepted the text, so that only an absent ID can be invalid.
 	if err := json.Compact(&b, []byte(text[:idStart]+`""`+text[idEnd:])); err != nil {
-		return ""
+		// The scanner has accepted the text, so that there was no ID to cut out.
+		return "", false
 	}
-	return Digest(b.Bytes())
+	return Digest(b.Bytes()), true
 }
