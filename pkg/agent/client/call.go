@@ -63,10 +63,9 @@ func (c call) request(ctx context.Context) (*http.Request, error) {
 		request.Header.Set("Content-Type", c.contentType)
 		request.ContentLength = c.body.size()
 		request.Body = c.body.reader()
-		if c.method != http.MethodPost {
-			// net/http repeats only what it may: an apply is never among it.
-			request.GetBody = func() (io.ReadCloser, error) { return c.body.reader(), nil }
-		}
+		// With it, net/http sends a POST anew only if not one byte of it went
+		// out, on a kept connection that turned out to be closed.
+		request.GetBody = func() (io.ReadCloser, error) { return c.body.reader(), nil }
 	}
 	return request, nil
 }
