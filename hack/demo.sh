@@ -7,7 +7,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly bin=$PWD/bin
 readonly cluster=$bin/devcluster
 readonly fleet=edge system=holdfast-system web=web
-readonly hosts=(shop.example.test blog.example.test)
+readonly hosts=(shop.example blog.example)
 
 say() { printf 'demo: %s\n' "$*"; }
 die() {
@@ -46,7 +46,7 @@ secret() {
 certificates() {
 	if kube -n "$system" get secret holdfast-apiserver-serving >/dev/null 2>&1 &&
 		kube -n "$fleet" get secret holdfast-controller-identity holdfast-agent-identity >/dev/null 2>&1 &&
-		kube -n "$web" get secret hosts-tls >/dev/null 2>&1; then
+		kube -n "$web" get secret web-tls >/dev/null 2>&1; then
 		say "certificates are there already"
 		return
 	fi
@@ -69,13 +69,13 @@ certificates() {
 	for role in controller agent; do
 		secret "$fleet" "holdfast-$role-identity" --from-file=tls.crt="$dir/$role.crt" --from-file=tls.key="$dir/$role.key" --from-file=ca.crt="$dir/ca.crt"
 	done
-	secret "$web" hosts-tls --from-file=tls.crt="$dir/hosts.crt" --from-file=tls.key="$dir/hosts.key" --from-file=ca.crt="$dir/ca.crt"
+	secret "$web" web-tls --from-file=tls.crt="$dir/hosts.crt" --from-file=tls.key="$dir/hosts.key" --from-file=ca.crt="$dir/ca.crt"
 }
 
 install() {
 	say "applying custom resource definitions"
 	kube apply --server-side -k manifests/base/crd >/dev/null
-	kube wait --for=condition=Established --timeout=30s crd -l '!none' >/dev/null
+	kube wait --for=condition=Established --timeout=30s crd --all >/dev/null
 	certificates
 	say "applying API server, controller, proxies and the two web applications"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo >/dev/null
@@ -100,6 +100,11 @@ wait_ready() {
 	done
 }
 
+# map_of_newest names the object that stores a map of the newest checkpoint.
+map_of_newest() {
+	kube -n "$fleet" get retainedcheckpoints -o jsonpath='{.items[?(@.status.position=="Newest")].status.artifacts[?(@.family=="Map")].object.name}'
+}
+
 show() {
 	local cmd pod_ip host
 	for cmd in "get retainedcheckpoints -A" "get deploymentintents -A"; do
@@ -110,7 +115,7 @@ show() {
 	pod_ip=$(kube -n "$fleet" get pods -l app.kubernetes.io/name=holdfast-proxy -o jsonpath='{.items[0].status.podIP}')
 	for host in "${hosts[@]}"; do
 		printf '\n$ curl https://%s:8443/   (through the proxy at %s)\n' "$host" "$pod_ip"
-		kube -n "$web" get secret hosts-tls -o jsonpath='{.data.ca\.crt}' | base64 -d |
+		kube -n "$web" get secret web-tls -o jsonpath='{.data.ca\.crt}' | base64 -d |
 			"$cluster" exec -- curl -sS --fail --max-time 5 --cacert /dev/stdin --resolve "$host:8443:$pod_ip" "https://$host:8443/"
 	done
 	cat <<TEXT
@@ -124,7 +129,7 @@ Three things to try:
   1. Scale the proxies, and see the new pod become Ready:
        kubectl -n $fleet scale deployment/proxy --replicas=3
   2. Tamper with a stored map, and watch the verdict change (kubectl get rckpt -A -w in a second terminal):
-       kubectl -n $fleet patch \$(kubectl -n $fleet get hpmap -o name | head -1) --type=merge -p '{"spec":{"entries":"tampered"}}'
+       kubectl -n $fleet patch hpmap $(map_of_newest) --type=merge -p '{"spec":{"entries":"tampered"}}'
   3. Delete the leader, and see the other controller take over without a reload:
        kubectl -n $fleet delete pod \$(kubectl -n $fleet get lease edge-leader -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1)
 
