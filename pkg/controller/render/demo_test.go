@@ -50,21 +50,17 @@ func demoSnapshot(t *testing.T) Snapshot {
 		return out
 	}
 	return Snapshot{
-		"routes": {Objects: list(
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: b, namespace: holdfast-demo}, data: {host: b.example, service: web-b}}",
-			"{apiVersion: v1, kind: ConfigMap, metadata: {name: a, namespace: holdfast-demo}, data: {host: a.example, service: web-a}}",
-		)},
 		"services": {Objects: list(
-			"{apiVersion: v1, kind: Service, metadata: {name: web-b, namespace: holdfast-demo}, spec: {ports: [{name: http, port: 80}]}}",
-			"{apiVersion: v1, kind: Service, metadata: {name: web-a, namespace: holdfast-demo}, spec: {ports: [{name: http, port: 80}]}}",
+			"{apiVersion: v1, kind: Service, metadata: {name: shop, namespace: web}, spec: {ports: [{name: http, port: 80}]}}",
+			"{apiVersion: v1, kind: Service, metadata: {name: blog, namespace: web}, spec: {ports: [{name: http, port: 80}]}}",
 		)},
 		"endpoints": {IndexBy: []string{`metadata.labels['kubernetes\.io/service-name']`}, Objects: list(
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-a-2, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-a}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.7], conditions: {ready: true}}, {addresses: [10.244.0.8], conditions: {ready: false}}]}",
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-a-1, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-a}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.5], conditions: {ready: true}}]}",
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: web-b-1, namespace: holdfast-demo, labels: {kubernetes.io/service-name: web-b}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.6], conditions: {ready: true}}]}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: shop-2, namespace: web, labels: {kubernetes.io/service-name: shop}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.7], conditions: {ready: true}}, {addresses: [10.244.0.8], conditions: {ready: false}}]}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: shop-1, namespace: web, labels: {kubernetes.io/service-name: shop}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.5], conditions: {ready: true}}]}",
+			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: blog-1, namespace: web, labels: {kubernetes.io/service-name: blog}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.6], conditions: {ready: true}}]}",
 		)},
 		"certificates": {Objects: list(
-			"{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: demo-tls, namespace: holdfast-demo}, data: {tls.crt: Y2VydGlmaWNhdGUgYnl0ZXMK, tls.key: dGhlIHByaXZhdGUga2V5IGJ5dGVzCg==}}",
+			"{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: web-tls, namespace: web}, data: {tls.crt: Y2VydGlmaWNhdGUgYnl0ZXMK, tls.key: dGhlIHByaXZhdGUga2V5IGJ5dGVzCg==}}",
 		)},
 	}
 }

@@ -1,0 +1,22 @@
+// Command holdfast-controller renders the configuration of an HAProxy fleet,
+// brings it to the proxy pods and keeps what they acknowledged.
+package main
+
+import (
+	"context"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"k8s.io/klog/v2"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := newCommand().ExecuteContext(ctx)
+	stop()
+	klog.Flush()
+	if err != nil {
+		os.Exit(1)
+	}
+}

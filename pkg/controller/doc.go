@@ -1,0 +1,20 @@
+// Package controller wires rendering, gate, deployment, publication and leader
+// election into one process for one template.
+//
+// It promises that nothing survives a term: every piece that decides or acts is
+// made when the term begins and has ended when the term has. Only watches live
+// longer, so that a follower is warm. A failed render ends nothing: the proxies
+// keep what they have, no intent is written, and the failure is told by the
+// template's condition, an event, a metric and /healthz until a render passes.
+//
+// Every output waits for HAProxy's verdict before it is dispatched, not only
+// the first of a term. That is stricter than the design asks, and the reason
+// why nothing here ever has to be reverted.
+//
+// On a graceful stop the last dispatched output is finished and its newest
+// receipt published before the Lease is released. A change of the template's
+// UID, of its controller settings or of its dataplane settings ends the term
+// the same way and begins another one.
+//
+// Its limits: one template per process, and no recovery from a checkpoint.
+package controller

@@ -1,0 +1,118 @@
+package controller
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+)
+
+const (
+	// statusTimeout bounds a status write, which the next render waits for.
+	statusTimeout = 10 * time.Second
+	// statusAttempts bounds how often a conflict is met by reading again.
+	statusAttempts = 4
+	// maxNoteBytes is the API's limit for the text of an event.
+	maxNoteBytes = 1024
+	// maxMessageBytes bounds the text of the condition.
+	maxMessageBytes = 2048
+)
+
+// Messages of a passed render. They are constant, so that an output that
+// changes every few seconds does not write the template's status each time.
+const messageAccepted = "The last render passed its templates and HAProxy's check."
+
+// templates is what is needed of the generated client.
+type templates interface {
+	Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.HAProxyTemplateConfig, error)
+	UpdateStatus(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, opts metav1.UpdateOptions) (*v1alpha1.HAProxyTemplateConfig, error)
+}
+
+// eventRecorder is what is needed of client-go's recorder.
+type eventRecorder interface {
+	Event(object runtime.Object, eventtype, reason, message string)
+}
+
+// reporter tells users of the template how renders end. It serves one term and
+// is used by one goroutine.
+type reporter struct {
+	client templates
+	events eventRecorder
+	// check says whether the term may still write.
+	check func(ctx context.Context) error
+
+	// last is the last event, so that an unchanged failure is told once a term.
+	lastReason, lastMessage string
+}
+
+// report writes the condition if it differs and an event if there is news.
+func (r *reporter) report(ctx context.Context, o outcome) {
+	message := o.message
+	if !o.failed {
+		message = messageAccepted
+	}
+	if o.reason != r.lastReason || message != r.lastMessage {
+		kind := corev1.EventTypeNormal
+		if o.failed {
+			kind = corev1.EventTypeWarning
+		}
+		r.events.Event(o.template, kind, o.reason, cutText(message, maxNoteBytes))
+		r.lastReason, r.lastMessage = o.reason, message
+	}
+	condition := metav1.Condition{
+		Type: v1alpha1.ConditionValidated, Status: metav1.ConditionTrue, Reason: o.reason,
+		Message: cutText(message, maxMessageBytes), ObservedGeneration: o.template.Generation,
+	}
+	if o.failed {
+		condition.Status = metav1.ConditionFalse
+	}
+	if err := r.write(ctx, o.template, condition); err != nil && ctx.Err() == nil {
+		klog.FromContext(ctx).Info("Did not write the template's status", "err", err)
+	}
+}
+
+// write sets the condition by compare-and-swap, reading again after a conflict.
+func (r *reporter) write(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, condition metav1.Condition) error {
+	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
+	defer cancel()
+	uid := template.UID
+	for range statusAttempts {
+		next := template.DeepCopy()
+		changed := meta.SetStatusCondition(&next.Status.Conditions, condition)
+		if !changed && next.Status.ObservedGeneration == condition.ObservedGeneration {
+			return nil
+		}
+		next.Status.ObservedGeneration = condition.ObservedGeneration
+		if err := r.check(ctx); err != nil {
+			return err
+		}
+		_, err := r.client.UpdateStatus(ctx, next, metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) {
+			return err
+		}
+		if template, err = r.client.Get(ctx, template.Name, metav1.GetOptions{}); err != nil {
+			return err
+		}
+		if template.UID != uid {
+			return fmt.Errorf("the template is another object now, with UID %s", template.UID)
+		}
+	}
+	return fmt.Errorf("gave up after %d conflicts", statusAttempts)
+}
+
+// cutText cuts at a character's border.
+func cutText(text string, limit int) string {
+	if len(text) <= limit {
+		return text
+	}
+	return strings.ToValidUTF8(text[:limit-len("…")], "") + "…"
+}

@@ -1,0 +1,250 @@
+package controller
+
+import (
+	"context"
+	"sync"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
+	"github.com/holdfast-project/holdfast/pkg/controller/election"
+	"github.com/holdfast-project/holdfast/pkg/controller/publish"
+)
+
+// leader does the work of one template's terms, one after another. It keeps
+// nothing from one to the next.
+type leader struct {
+	*Controller
+	// template is the object whose UID the terms are for; its settings are those
+	// that the session began with.
+	template *v1alpha1.HAProxyTemplateConfig
+
+	mu   sync.Mutex
+	work *work
+}
+
+// work is everything that one term made.
+type work struct {
+	*Controller
+	deployer  *deploy.Deployer
+	publisher *publish.Publisher
+	reporter  *reporter
+	rejects   rejections
+	// stopRendering ends the pipeline ahead of the term, and rendered is closed
+	// when it has ended.
+	stopRendering context.CancelFunc
+	rendered      chan struct{}
+}
+
+// Announce tells the epoch to every discovered agent and returns the floors
+// above it.
+func (l *leader) Announce(ctx context.Context, epoch uint64) (floors []uint64) {
+	logger := klog.FromContext(ctx)
+	for _, answer := range deploy.Announce(ctx, l.agents, string(l.template.UID), l.fleet.Pods(), epoch) {
+		if answer.Err != nil {
+			logger.Info("Pod was not told the epoch", "pod", answer.Pod.Name, "epoch", epoch, "err", answer.Err)
+		}
+		if answer.Floor > epoch {
+			floors = append(floors, answer.Floor)
+		}
+	}
+	return floors
+}
+
+// Lead works until the term ends, and returns when everything it made has ended.
+func (l *leader) Lead(ctx context.Context, term *election.Term) {
+	w, p, renderCtx := l.begin(ctx, term)
+	l.setWork(w)
+	l.health.set(componentElection, "")
+	var wg sync.WaitGroup
+	wg.Go(func() { w.publisher.Run(ctx) })
+	wg.Go(func() { w.deployer.Run(ctx) })
+	wg.Go(func() {
+		defer close(w.rendered)
+		p.run(renderCtx)
+	})
+	wg.Wait()
+	w.stopRendering()
+	l.setWork(nil)
+	// This process knows nothing of the newest inputs any more.
+	l.metrics.Blocked.Set(0)
+	l.metrics.Pods.Set(0)
+	l.health.set(componentRender, "")
+	l.health.set(componentDeploy, "")
+}
+
+// begin makes the pieces of a term.
+func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeline, context.Context) {
+	settings := publish.SettingsFor(l.template)
+	w := &work{Controller: l.Controller, rendered: make(chan struct{})}
+	w.publisher = publish.New(settings, l.publishClients, term, l.publishMetrics)
+	w.reporter = &reporter{client: l.templates, events: l.events, check: term.Check}
+	w.rejects = rejections{events: l.events, template: l.template}
+	dataplane := l.template.Spec.Dataplane
+	w.deployer = deploy.New(deploy.Settings{
+		TemplateUID:   string(l.template.UID),
+		MinInterval:   duration(dataplane.MinDeploymentInterval),
+		DriftInterval: duration(dataplane.DriftPreventionInterval),
+		Timeout:       duration(dataplane.DeploymentTimeout),
+	}, deploy.Parts{Agents: l.agents, Term: term, Fleet: l.fleet, Sink: w})
+	renderCtx, stop := context.WithCancel(ctx)
+	w.stopRendering = stop
+	p := &pipeline{
+		sources: sources{
+			template:  l.current,
+			inputs:    l.inputs,
+			gate:      l.gate,
+			checkSize: func(o *checkpoint.Output) error { return publish.CheckSize(o, settings) },
+			changed:   l.changed,
+		},
+		outlet: w,
+	}
+	return w, p, renderCtx
+}
+
+// Drain brings the term to rest: nothing new, the last dispatched output to its
+// end, and its newest receipt into the store.
+func (l *leader) Drain(ctx context.Context, _ *election.Term) {
+	l.mu.Lock()
+	w := l.work
+	l.mu.Unlock()
+	if w == nil {
+		return
+	}
+	logger := klog.FromContext(ctx)
+	w.stopRendering()
+	select {
+	case <-w.rendered:
+	case <-ctx.Done():
+	}
+	if err := w.deployer.Drain(ctx); err != nil {
+		logger.Info("Gave up waiting for a deployment, so its receipt may be missing", "err", err)
+		return
+	}
+	if err := w.publisher.Flush(ctx); err != nil {
+		logger.Info("Did not publish the newest receipt", "err", err)
+		return
+	}
+	logger.Info("Drained the term")
+}
+
+func (l *leader) setWork(w *work) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.work = w
+	if w == nil {
+		l.deployer.Store(nil)
+		return
+	}
+	l.deployer.Store(w.deployer)
+}
+
+// accepted hands a new output on.
+func (w *work) accepted(ctx context.Context, c *deploy.Candidate) {
+	klog.FromContext(ctx).Info("Accepted an output", "plan", c.Output.Plan.ID, "checksum", c.Checksum,
+		"sequence", c.Sequence, "files", len(c.Output.Artifacts)+1)
+	w.publisher.Unblock()
+	w.publisher.Accepted(c.Output, c.Sequence)
+	w.deployer.Dispatch(c)
+}
+
+// told reports a render's end everywhere an operator may look.
+func (w *work) told(ctx context.Context, o outcome) {
+	w.metrics.rendered(o)
+	if o.failed {
+		w.publisher.Block()
+		w.health.set(componentRender, o.reason+": "+o.message)
+		klog.FromContext(ctx).Info("Rendered no valid output, the proxies keep what they have", "reason", o.reason, "err", o.message)
+	} else {
+		w.publisher.Unblock()
+		w.health.set(componentRender, "")
+	}
+	w.reporter.report(ctx, o)
+}
+
+// Deployed takes what became of one pod.
+func (w *work) Deployed(r deploy.Report) {
+	w.metrics.deployed(r)
+	w.publisher.PodStatus(podStatus(r), r.Output)
+	if r.Receipt {
+		w.publisher.Deployed(r.Output, r.Sequence, r.Entry)
+	}
+	w.rejects.note(r)
+}
+
+// Living takes the fleet as it is now.
+func (w *work) Living(pods []deploy.Pod) {
+	names := make(map[string]string, len(pods))
+	for _, pod := range pods {
+		names[pod.Name] = pod.UID
+	}
+	w.metrics.Pods.Set(float64(len(pods)))
+	w.publisher.Pods(names)
+	w.rejects.keep(names)
+}
+
+// Recorded takes how an attempt to record an intent ended.
+func (w *work) Recorded(c *deploy.Candidate, err error) {
+	problem := ""
+	if err != nil {
+		problem = "recording the intent for plan " + c.Output.Plan.ID + ": " + err.Error()
+	}
+	w.health.set(componentDeploy, problem)
+}
+
+func podStatus(r deploy.Report) v1alpha1.PodDeploymentStatus {
+	return v1alpha1.PodDeploymentStatus{
+		PodName: r.Entry.PodName, PodUID: r.Entry.PodUID, PodRuntimeID: r.Entry.PodRuntimeID,
+		Checksum:      r.Entry.Checksum,
+		AppliedPlanID: r.Entry.AppliedPlanID, RunningPlanID: r.Entry.RunningPlanID, WorkerOpsPlanID: r.Entry.WorkerOpsPlanID,
+		Mode: r.Entry.Mode, LastError: r.Entry.LastError, ConsecutiveErrors: r.Failures,
+	}
+}
+
+// eventPodFailed is the reason of the event on a pod that was not served.
+const eventPodFailed = "DeploymentFailed"
+
+// rejections tells of pods that do not take an output, once for each cause.
+type rejections struct {
+	events   eventRecorder
+	template *v1alpha1.HAProxyTemplateConfig
+
+	mu   sync.Mutex
+	told map[string]string // by pod UID
+}
+
+func (r *rejections) note(report deploy.Report) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.told == nil {
+		r.told = map[string]string{}
+	}
+	if report.Receipt {
+		delete(r.told, report.Pod.UID)
+		return
+	}
+	// One failed attempt is no news: pods start, move and end.
+	if !report.Rejected && report.Failures < 3 || r.told[report.Pod.UID] == report.Entry.LastError {
+		return
+	}
+	r.told[report.Pod.UID] = report.Entry.LastError
+	r.events.Event(r.template, corev1.EventTypeWarning, eventPodFailed,
+		cutText("Pod "+report.Pod.Name+" does not run plan "+report.Output.Plan.ID+": "+report.Entry.LastError, maxNoteBytes))
+}
+
+func (r *rejections) keep(living map[string]string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	uids := make(map[string]bool, len(living))
+	for _, uid := range living {
+		uids[uid] = true
+	}
+	for uid := range r.told {
+		if !uids[uid] {
+			delete(r.told, uid)
+		}
+	}
+}
