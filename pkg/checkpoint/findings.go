@@ -60,6 +60,17 @@ func (f findings) worst() State {
 	return worst
 }
 
+// concernContent tells whether any damage is to bytes or their declaration, and
+// not only to whom an object belongs or how long it will live.
+func (f findings) concernContent() bool {
+	for i := range f {
+		if f[i].State == Damaged && f[i].Reason != ReasonOwnerMismatch && f[i].Reason != ReasonTerminating {
+			return true
+		}
+	}
+	return false
+}
+
 // lower is the less favourable of two states. A note changes nothing.
 func lower(a, b State) State {
 	if a == Damaged || b == Damaged {

@@ -25,9 +25,10 @@ type judge struct {
 	// changed payload tells what changed before it tells that the name no longer fits.
 	before, after findings
 	items         []item
-	// bytesDamaged tells that some part's own check has failed on its bytes. What
-	// binds the parts together then fails too, which would tell nothing new.
-	bytesDamaged bool
+	// partDamaged tells that the bytes or the declaration of some part have failed
+	// a check of their own. What binds the parts together then fails too, which
+	// would tell nothing new.
+	partDamaged bool
 }
 
 // Judge computes the verdict on one checkpoint. It never stops at the first
@@ -43,7 +44,7 @@ func newJudge(in Input) *judge {
 
 func (j *judge) judge() Verdict {
 	j.before = append(j.before, j.facts.findings...)
-	j.bytesDamaged = j.before.worst() == Damaged
+	j.partDamaged = j.before.worst() == Damaged
 	j.judgeReferences()
 	j.judgeArtifacts()
 	whole := j.judgeWhole()
@@ -83,12 +84,12 @@ func (j *judge) judgeWhole() string {
 		return ""
 	}
 	evidence := Evidence(*f.Configuration, f.planJSON, sums)
-	if j.bytesDamaged {
+	if j.partDamaged {
 		return evidence
 	}
 	if f.StoredEvidence != "" && f.StoredEvidence != evidence {
 		j.after.mismatch(ReasonEvidenceMismatch, f.object(), "spec.retainedPlan: evidence", f.StoredEvidence, evidence)
-		j.bytesDamaged = true
+		return evidence
 	}
 	j.judgeSetIdentity(sums)
 	j.judgeContentChecksum(evidence)

@@ -34,6 +34,7 @@ func (j *judge) judgeArtifacts() {
 		}
 		row.Descriptor, row.declared = f.Descriptors[d], true
 		j.judgeArtifact(&row)
+		j.partDamaged = j.partDamaged || row.findings.concernContent()
 		rows = append(rows, row)
 	}
 	for i := range j.items {
@@ -171,7 +172,6 @@ func (j *judge) judgeContent(row *item) {
 	}
 	object := child.object()
 	if !row.findings.checkPlanFile(object, "content", file, child.Sum) {
-		j.bytesDamaged = true
 		return
 	}
 	for _, m := range f.maps {

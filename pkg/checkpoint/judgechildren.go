@@ -95,10 +95,11 @@ func (j *judge) judgeSetIDs(refs *References) {
 	}
 }
 
+// checkReference tells whether a reference can be followed. One that is repeated
+// was followed already.
 func (j *judge) checkReference(ref *Reference, repeated bool) bool {
 	object := j.facts.object()
 	named := objectName(ref.Kind, ref.Name)
-	before := len(j.before)
 	switch {
 	case ref.Name == "":
 		j.before.damaged(ReasonReferenceInvalid, object, "status.auxiliaryFiles: a %s reference has no name", ref.List)
@@ -110,8 +111,10 @@ func (j *judge) checkReference(ref *Reference, repeated bool) bool {
 			named, shown(j.facts.Namespace), shown(ref.Namespace))
 	case repeated:
 		j.before.damaged(ReasonDuplicateReference, object, "status.auxiliaryFiles: %s is referenced twice", named)
+	default:
+		return true
 	}
-	return len(j.before) == before
+	return false
 }
 
 // lookUp finds the referenced object and checks it for itself.
@@ -135,9 +138,6 @@ func (j *judge) judgeChild(it *item) {
 	child := it.child
 	object := child.object()
 	it.findings = append(it.findings, child.findings...)
-	if it.findings.worst() == Damaged {
-		j.bytesDamaged = true
-	}
 	if group(child.Family) != it.ref.List {
 		it.findings.damaged(ReasonFamilyMismatch, object, "it stores family %s and stands in the list of family %s", child.Family, it.ref.List)
 	}
