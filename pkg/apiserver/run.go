@@ -40,8 +40,7 @@ func Run(ctx context.Context, o *Options) error {
 	metrics := viewfeed.NewMetrics(legacyregistry.Registerer())
 	caches := viewfeed.NewViews(time.Now(), metrics)
 	server, err := newServer(config, caches, viewfeed.New(viewfeed.Config{
-		Stored:         stored,
-		Core:           core,
+		Client:         viewfeed.ClusterClient(stored, core),
 		Namespaces:     o.Namespaces,
 		WithoutSecrets: o.WithoutSecrets,
 		Views:          caches,

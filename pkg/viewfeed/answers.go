@@ -1,5 +1,9 @@
 package viewfeed
 
+import (
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+)
+
 // This file is how live reads talk to the engine.
 
 // readingOf returns what a stream of a checkpoint must find, or nil if none is
@@ -38,12 +42,18 @@ func (e *engine) isWanted(t task) bool {
 	return len(sp.referencing[key]) > 0 && (c == nil || c.borrowed)
 }
 
-// isBorrowed reports whether a child is known from a live read alone.
-func (e *engine) isBorrowed(t task) bool {
+// isUnstreamed reports whether changes of a child may reach no stream, so that
+// it must be read again: it is known from a live read alone, or it is a Secret
+// that is missing and may come back without the label that is streamed by.
+func (e *engine) isUnstreamed(t task) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
-	c := e.space(t.namespace).children[childKey{t.kind, t.name}]
-	return c != nil && c.borrowed
+	sp, key := e.space(t.namespace), childKey{t.kind, t.name}
+	if len(sp.referencing[key]) == 0 {
+		return false
+	}
+	c := sp.children[key]
+	return c != nil && c.borrowed || c == nil && t.kind == v1alpha1.KindSecret
 }
 
 // borrow takes a child that a live read found. The stream, if it has the child

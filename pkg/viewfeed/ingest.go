@@ -96,8 +96,7 @@ func ingestTemplate(o *v1alpha1.HAProxyTemplateConfig) *templateFact {
 const checkpointNamePart = "-haproxycfg-retained-"
 
 func isCheckpoint(o *v1alpha1.HAProxyCfg) bool {
-	_, labelled := o.Labels[v1alpha1.LabelRetainedFor]
-	return labelled || o.Spec.RetainedPlan != "" || strings.Contains(o.Name, checkpointNamePart)
+	return record.IsCheckpoint(o) || strings.Contains(o.Name, checkpointNamePart)
 }
 
 func ingestCfg(o *v1alpha1.HAProxyCfg) any {

@@ -165,13 +165,12 @@ func (f *Feed) work(ctx context.Context, t task) {
 	defer cancel()
 	outcome, err := f.attempt(ctx, t)
 	f.metrics.LiveReads.WithLabelValues(t.label(), outcome).Inc()
-	switch {
-	case err != nil:
+	if err != nil {
 		klog.FromContext(ctx).V(2).Info("Live read failed, will retry", "kind", t.kind, "object", klog.KRef(t.namespace, t.name), "err", err)
 		f.tasks.AddRateLimited(t)
-	default:
+	} else {
 		f.tasks.Forget(t)
-		if f.engine.isBorrowed(t) {
+		if f.engine.isUnstreamed(t) {
 			f.tasks.AddAfter(t, borrowedRecheck)
 		}
 	}
@@ -188,6 +187,7 @@ func (f *Feed) attempt(ctx context.Context, t task) (outcome string, err error) 
 	case err == nil:
 		return "ok", nil
 	case apierrors.IsNotFound(err):
+		// An answer too: the stream says the same sooner or later.
 		return "absent", nil
 	case errors.Is(err, errChanged):
 		return "changed", err
