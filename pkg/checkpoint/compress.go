@@ -107,12 +107,9 @@ func tooLarge(size, bound int64) error {
 // byte is decoded: stated by the frames, where a lie costs no more than the
 // bound, or else measured without keeping what is decoded.
 func decompress(packed []byte, bound int64) ([]byte, error) {
-	d := decoders.Get().(*zstd.Decoder)
-	defer decoders.Put(d)
-
 	size, known, err := claimedSize(packed)
 	if err == nil && !known {
-		size, err = measure(d, packed, bound)
+		size, err = measure(packed, bound)
 	}
 	if err != nil {
 		return nil, decodingError(err, bound)
@@ -120,7 +117,7 @@ func decompress(packed []byte, bound int64) ([]byte, error) {
 	if size > bound {
 		return nil, tooLarge(size, bound)
 	}
-	content, err := d.DecodeAll(packed, make([]byte, 0, size))
+	content, err := decoder().DecodeAll(packed, make([]byte, 0, size))
 	if err != nil {
 		return nil, decodingError(err, bound)
 	}
@@ -196,7 +193,9 @@ func skip(b []byte, n int) ([]byte, bool) {
 }
 
 // measure decodes and forgets, up to one byte beyond the bound.
-func measure(d *zstd.Decoder, packed []byte, bound int64) (int64, error) {
+func measure(packed []byte, bound int64) (int64, error) {
+	d := streams.Get().(*zstd.Decoder)
+	defer streams.Put(d)
 	if err := d.Reset(bytes.NewReader(packed)); err != nil {
 		return 0, err
 	}
@@ -223,10 +222,18 @@ var encoder = sync.OnceValue(func() *zstd.Encoder {
 	return e
 })
 
-// Decoders work in the caller's goroutine and start none.
-var decoders = sync.Pool{New: func() any {
+// One decoder for the process decodes whole values, as many at once as there
+// are processors. It is no pool, because pooled decoders would carry channels
+// from one test bubble into another.
+var decoder = sync.OnceValue(func() *zstd.Decoder { return newDecoder(0) })
+
+// streams are decoders for values whose frames do not state their size. They
+// work in the caller's goroutine and start none.
+var streams = sync.Pool{New: func() any { return newDecoder(1) }}
+
+func newDecoder(concurrency int) *zstd.Decoder {
 	d, err := zstd.NewReader(nil,
-		zstd.WithDecoderConcurrency(1),
+		zstd.WithDecoderConcurrency(concurrency),
 		zstd.WithDecoderLowmem(true),
 		zstd.WithDecoderMaxMemory(MaxValue),
 		zstd.WithDecoderMaxWindow(maxWindow))
@@ -234,4 +241,4 @@ var decoders = sync.Pool{New: func() any {
 		panic(fmt.Sprintf("constant zstd decoder options were refused: %v", err))
 	}
 	return d
-}}
+}
