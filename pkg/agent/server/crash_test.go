@@ -22,6 +22,7 @@ var errCrash = errors.New("the process was killed here")
 // was killed. HAProxy must start from what is on disk with exactly the old or
 // exactly the new set, and a new agent must say which.
 func TestP20CrashAtEveryWrite(t *testing.T) {
+	t.Parallel()
 	for _, restart := range []bool{false, true} {
 		name := "HAProxy keeps running"
 		if restart {
@@ -113,6 +114,7 @@ func (p *pod) checkNoLeftovers(what string) {
 // TestP20FullDisk: a step that fails while the process lives on is answered as
 // an error, changes nothing, and the next apply works.
 func TestP20FullDisk(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("before"))
 	for step := int64(1); ; step++ {
@@ -146,6 +148,7 @@ func TestP20FullDisk(t *testing.T) {
 // TestInitialiseCrashAtEveryStep: the init container may be killed anywhere and
 // is run again.
 func TestInitialiseCrashAtEveryStep(t *testing.T) {
+	t.Parallel()
 	for step := 1; ; step++ {
 		l, err := newLayout(filepath.Join(t.TempDir(), "d"))
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -248,12 +249,19 @@ func eventually(t *testing.T, what string, condition func() bool) {
 	}
 }
 
+// nextPort starts anywhere, so that two test processes rarely meet.
+var nextPort = func() *atomic.Uint32 {
+	var start atomic.Uint32
+	start.Store(rand.Uint32N(12000))
+	return &start
+}()
+
 func freePort(t *testing.T) int {
 	t.Helper()
-	// Below the range from which outgoing connections get their ports: one of
-	// those must not take it between here and its use.
+	// Below the range from which outgoing connections get their ports, and each
+	// port once: neither may take it between here and its use.
 	for range 100 {
-		port := 20000 + rand.IntN(12000)
+		port := 20000 + int(nextPort.Add(1))%12000
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err == nil {
 			listener.Close()

@@ -18,6 +18,7 @@ import (
 // TestP11SevenReloads: the answer to an apply is what became of the worker, for
 // each way in which a reload can go.
 func TestP11SevenReloads(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	held, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -100,6 +101,7 @@ func checkRefused(t *testing.T, before *api.State, result *api.Result, after *ap
 
 // TestP11FastAlternation: good and bad in quick succession give exactly that.
 func TestP11FastAlternation(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	var got, want []api.Outcome
 	for i := range 10 {
@@ -121,6 +123,7 @@ func TestP11FastAlternation(t *testing.T) {
 // TestP12PortFreedLater: the same plan works once the port is free, with no
 // help, and until then a restart of the pod finds the plan before.
 func TestP12PortFreedLater(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("before"))
 	held, err := net.Listen("tcp", "127.0.0.1:0")
@@ -152,6 +155,7 @@ func TestP12PortFreedLater(t *testing.T) {
 // TestRejectedFirstApplyLeavesABootstrapPod: recovery may still serve it, and a
 // leader from before the rejected term may not.
 func TestRejectedFirstApplyLeavesABootstrapPod(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	if !p.state(true).IsBootstrap() {
 		t.Fatalf("a new pod is not a bootstrap pod: %+v", p.state(true))
@@ -176,6 +180,7 @@ func TestRejectedFirstApplyLeavesABootstrapPod(t *testing.T) {
 // TestNoopAndRepeat: the same output again does nothing, the same manifest
 // again gets the first answer.
 func TestNoopAndRepeat(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	request := p.request(p.output("one"))
 	first, err := p.client.Apply(t.Context(), p.target, request)

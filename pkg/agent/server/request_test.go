@@ -68,6 +68,7 @@ func manifestPart(t *testing.T, m api.Manifest) part {
 // TestBadRequestsChangeNothing: each gets a precise refusal, and the pod, its
 // journal and its folder stay as they were.
 func TestBadRequestsChangeNothing(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one"))
 	good := p.request(p.output("two").with("a.map", "a b\n"))
@@ -146,6 +147,7 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 // TestMissingPartsProtocol: what the agent lacks is listed, and exactly that
 // with the same manifest makes the set.
 func TestMissingPartsProtocol(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one").with("keep.map", "k v\n"))
 	o := p.output("two").with("keep.map", "k v\n").with("z.map", "z\n").with("b.map", "b\n")
@@ -175,6 +177,7 @@ func TestMissingPartsProtocol(t *testing.T) {
 // TestFencing: who may not act is told so by reason, and a pod that only heard
 // of a term stays a bootstrap pod.
 func TestFencing(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	ctx := t.Context()
 	if floor, err := p.client.Announce(ctx, p.target, 5); err != nil || floor.Floor != 5 {

@@ -19,6 +19,7 @@ var identityOnly = cmpopts.IgnoreFields(api.State{}, "HAProxy")
 // TestRestartedAgentAdoptsItsPod: a new agent process knows everything the old
 // one knew, and reloads nothing.
 func TestRestartedAgentAdoptsItsPod(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one").with("maps/hosts.map", "a b\n"))
 	if _, err := p.client.Announce(t.Context(), p.target, 40); err != nil {
@@ -39,6 +40,7 @@ func TestRestartedAgentAdoptsItsPod(t *testing.T) {
 // TestRestartedHAProxyIsAdopted: HAProxy's container restarts alone and comes
 // back with the committed set, which is not a foreign worker.
 func TestRestartedHAProxyIsAdopted(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one"))
 	before := p.state(true)
@@ -60,6 +62,7 @@ func TestRestartedHAProxyIsAdopted(t *testing.T) {
 // TestKilledWorkerIsReplacedByTheNextApply: 2.6 ends the master as well when a
 // worker dies of a signal, so HAProxy's container restarts.
 func TestKilledWorkerIsReplacedByTheNextApply(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one"))
 	if err := syscall.Kill(int(p.state(true).HAProxy.WorkerPID), syscall.SIGKILL); err != nil {
@@ -93,6 +96,7 @@ func TestKilledWorkerIsReplacedByTheNextApply(t *testing.T) {
 // TestForeignWorker: a worker that was loaded with something else is said to be
 // that, and the next apply makes the pod whole.
 func TestForeignWorker(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.mustLoad(p.output("one"))
 	nonce := filepath.Join(p.layout.current(), "..", setNonce)
@@ -124,6 +128,7 @@ func TestForeignWorker(t *testing.T) {
 // TestChangedFilesAreDisowned: what somebody wrote into the committed set is
 // found, whatever it was.
 func TestChangedFilesAreDisowned(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		damage func(t *testing.T, files string)
@@ -131,7 +136,11 @@ func TestChangedFilesAreDisowned(t *testing.T) {
 		{"one changed byte", func(t *testing.T, files string) { writeFile(t, filepath.Join(files, "a.map"), "a c\n") }},
 		{"a removed file", func(t *testing.T, files string) { must(t, os.Remove(filepath.Join(files, "a.map"))) }},
 		{"an added file", func(t *testing.T, files string) { writeFile(t, filepath.Join(files, "b.map"), "") }},
-		{"a symlink to equal content", func(t *testing.T, files string) {
+		{"a symlink to equal content in the set", func(t *testing.T, files string) {
+			must(t, os.Remove(filepath.Join(files, "a.map")))
+			must(t, os.Symlink("same.map", filepath.Join(files, "a.map")))
+		}},
+		{"a symlink to equal content elsewhere", func(t *testing.T, files string) {
 			elsewhere := filepath.Join(t.TempDir(), "a.map")
 			writeFile(t, elsewhere, "a b\n")
 			must(t, os.Remove(filepath.Join(files, "a.map")))
@@ -141,7 +150,7 @@ func TestChangedFilesAreDisowned(t *testing.T) {
 	p := newPod(t)
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			o := p.output(tc.name).with("a.map", "a b\n")
+			o := p.output(tc.name).with("a.map", "a b\n").with("same.map", "a b\n")
 			p.mustLoad(o)
 			tc.damage(t, p.layout.current())
 			state := p.state(true)
@@ -158,9 +167,28 @@ func TestChangedFilesAreDisowned(t *testing.T) {
 	}
 }
 
+// TestUnnoticedDamageIsNoNoop: "nothing to do" is said of files that were
+// looked at, not of a memory of them.
+func TestUnnoticedDamageIsNoNoop(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	o := p.output("one").with("a.map", "a b\n")
+	p.mustLoad(o)
+	request := p.request(o)
+	writeFile(t, filepath.Join(p.layout.current(), "a.map"), "a c\n")
+	result, err := p.client.Apply(t.Context(), p.target, request)
+	if err != nil || result.Mode != api.OutcomeReload {
+		t.Errorf("apply over damaged files: %+v, %v", result, err)
+	}
+	if state := p.state(true); state.Phase != api.PhaseConfigured {
+		t.Errorf("state after it: %s", state.Phase)
+	}
+}
+
 // TestLostJournal: a pod with files and without a journal is disowned, and
 // recovery, which expects a bootstrap pod, is refused.
 func TestLostJournal(t *testing.T) {
+	t.Parallel()
 	for _, damage := range []string{"", "{", `{"version":2,"current":"s0-00000000000000000000000000000000"}`} {
 		p := newPod(t)
 		p.mustLoad(p.output("one"))
@@ -186,6 +214,7 @@ func TestLostJournal(t *testing.T) {
 // TestRevertLeavesAPlanThatNoWorkerRuns: HAProxy's container cannot start with
 // the applied plan any more, and the controller sends the pod back.
 func TestRevertLeavesAPlanThatNoWorkerRuns(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	first := p.mustLoad(p.output("one").with("a.map", "a b\n"))
 	second := p.mustLoad(p.output("two"))

@@ -46,6 +46,7 @@ func (p *pod) listing() map[string]string {
 // TestP14NoKeyBytesAnywhere: a key that is applied, refused and carried over
 // shows up in its own file alone, which only its owner reads.
 func TestP14NoKeyBytesAnywhere(t *testing.T) {
+	t.Parallel()
 	p := layPod(t)
 	logs := &lockedBuffer{}
 	logger := funcr.New(func(prefix, args string) { _, _ = io.WriteString(logs, prefix+args+"\n") }, funcr.Options{Verbosity: 10})

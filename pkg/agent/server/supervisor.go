@@ -127,7 +127,6 @@ func (s *supervisor) reload(ctx context.Context, nonce string) reloadOutcome {
 type reloadAttempt struct {
 	*supervisor
 	nonce   string
-	sent    bool
 	known   bool // outcome.Before holds the master as it was before the command
 	outcome reloadOutcome
 }
@@ -149,7 +148,7 @@ func (a *reloadAttempt) step(ctx context.Context) bool {
 	a.outcome.After, a.outcome.Problem = seen, err
 	if !a.known || seen.MasterPID != a.outcome.Before.MasterPID {
 		// First look, or another master that loaded something else.
-		a.known, a.sent, a.outcome.Before = true, false, seen
+		a.known, a.outcome.Before = true, seen
 	}
 	switch {
 	case seen.Reloads == a.outcome.Before.Reloads:

@@ -18,6 +18,7 @@ import (
 // TestRolesOnTheNetworkPort: only the controller's certificate opens the API,
 // health is open to all.
 func TestRolesOnTheNetworkPort(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	stranger := newAuthority(t)
 	p.certs.issue(t, filepath.Join(p.dir, "agent-as-client"), api.AgentName)
@@ -80,6 +81,7 @@ func (p *pod) get(dir, route string, version uint16) int {
 // TestClientRefusesAnotherRole: an agent's address that is answered with a
 // controller's certificate is not an agent.
 func TestClientRefusesAnotherRole(t *testing.T) {
+	t.Parallel()
 	p := layPod(t)
 	p.startHAProxy()
 	p.certs.issue(t, filepath.Join(p.dir, "agent-tls"), api.ControllerName)
@@ -94,6 +96,7 @@ func TestClientRefusesAnotherRole(t *testing.T) {
 // TestRenewedCertificatesAndTrust: both sides follow their files, and a
 // connection that was opened under the old trust ends with it.
 func TestRenewedCertificatesAndTrust(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.state(false)
 	next := newAuthority(t)
@@ -118,6 +121,7 @@ func TestRenewedCertificatesAndTrust(t *testing.T) {
 
 // TestLocalSocket: state and drain without a certificate, nothing that changes.
 func TestLocalSocket(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	info, err := os.Stat(p.layout.agentSocket())
 	must(t, err)
