@@ -1,0 +1,271 @@
+package inspect
+
+import (
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/record"
+	"github.com/holdfast-project/holdfast/pkg/view"
+)
+
+// Inventory is everything that was read, by namespace.
+type Inventory struct {
+	// live: it was read from a cluster, so that what is not in it does not exist.
+	live   bool
+	spaces map[string]*space
+	// unreadable are kinds that a cluster gives no right to list.
+	unreadable map[string]bool
+	// ignored counts objects of kinds that no verdict depends on, and foreign
+	// those among them that are of our group, by apiVersion and kind.
+	ignored int
+	foreign map[string]int
+	seen    map[identity]*origin
+}
+
+type identity struct{ kind, namespace, name string }
+
+// origin is where an object came from, to find out whether it came twice.
+type origin struct {
+	where  string
+	digest [sha256.Size]byte
+	// conflict is where another version of it came from.
+	conflict string
+}
+
+type childKey struct{ kind, name string }
+
+// space is what is known of one namespace. Nothing refers to another one.
+type space struct {
+	namespace string
+	templates map[string]*templateFact
+	outputs   map[string]*outputFact
+	retained  map[string]*retained
+	leases    map[string]*leaseFact
+	children  map[childKey]*child
+	// denied are children that a cluster gives no right to read.
+	denied map[childKey]bool
+	// files and secrets tell that the namespace's children are in the input.
+	files, secrets bool
+}
+
+type templateFact struct {
+	view.Template
+	// electionName is the leader-election Lease it names, or empty.
+	electionName string
+}
+
+type outputFact struct {
+	view.Output
+	owner checkpoint.Owner
+	// bare: it has no status at all, and stripped: no UID and no owners.
+	bare, stripped bool
+}
+
+type retained struct {
+	stored *checkpoint.StoredCheckpoint
+	labels map[string]string
+	// templateName and templateUID are what it says of its template.
+	templateName, templateUID string
+	modified                  time.Time
+}
+
+type child struct {
+	stored   *checkpoint.StoredChild
+	modified time.Time
+	// bare: it is a Secret without any data.
+	bare bool
+}
+
+type leaseFact struct {
+	election           fencing.ElectionLease
+	retained           fencing.RetainedLease
+	acquired, recorded time.Time
+	// stripped: it has no UID and no owners.
+	stripped bool
+}
+
+func newInventory(live bool) *Inventory {
+	return &Inventory{
+		live: live, spaces: map[string]*space{}, unreadable: map[string]bool{},
+		foreign: map[string]int{}, seen: map[identity]*origin{},
+	}
+}
+
+// Ignored is how many objects were of kinds that no verdict depends on.
+func (inv *Inventory) Ignored() int { return inv.ignored }
+
+func (inv *Inventory) skip(gv schema.GroupVersion, kind string) {
+	inv.ignored++
+	if gv.Group == v1alpha1.GroupName {
+		inv.foreign[gv.String()+" "+kind]++
+	}
+}
+
+func (inv *Inventory) space(namespace string) *space {
+	sp := inv.spaces[namespace]
+	if sp == nil {
+		sp = &space{
+			namespace: namespace, templates: map[string]*templateFact{}, outputs: map[string]*outputFact{},
+			retained: map[string]*retained{}, leases: map[string]*leaseFact{},
+			children: map[childKey]*child{}, denied: map[childKey]bool{},
+		}
+		inv.spaces[namespace] = sp
+	}
+	return sp
+}
+
+// add takes an object in. One that came before must be equal: two versions of
+// one object cannot both be judged. For Secrets and Leases that matters only if
+// they are used, since most are nobody's business here.
+func (inv *Inventory) add(object metav1.Object, kind, where string) error {
+	raw, err := json.Marshal(object)
+	if err != nil {
+		return fmt.Errorf("%s: comparing %s/%s: %w", where, kind, object.GetName(), err)
+	}
+	id := identity{kind, object.GetNamespace(), object.GetName()}
+	digest := sha256.Sum256(raw)
+	before := inv.seen[id]
+	switch {
+	case before == nil || inv.live:
+		inv.seen[id] = &origin{where: where, digest: digest}
+	case before.digest == digest:
+		return nil
+	case kind == v1alpha1.KindSecret || kind == KindLease:
+		before.conflict = where
+		return nil
+	default:
+		return before.conflictError(id, where)
+	}
+	inv.space(id.namespace).put(object)
+	return nil
+}
+
+func (o *origin) conflictError(id identity, where string) error {
+	return fmt.Errorf("%s/%s in namespace %s is given twice with different content: in %s and in %s",
+		id.kind, id.name, id.namespace, o.where, where)
+}
+
+// sole reports a used object that was given in two versions.
+func (inv *Inventory) sole(kind, namespace, name string) error {
+	id := identity{kind, namespace, name}
+	if o := inv.seen[id]; o != nil && o.conflict != "" {
+		return o.conflictError(id, o.conflict)
+	}
+	return nil
+}
+
+func (sp *space) put(object metav1.Object) {
+	switch o := object.(type) {
+	case *template:
+		sp.templates[o.Name] = newTemplateFact(o)
+	case *v1alpha1.HAProxyCfg:
+		sp.putCfg(o)
+	case *v1alpha1.HAProxyMapFile:
+		sp.putChild(&o.ObjectMeta, record.MapFile(o))
+	case *v1alpha1.HAProxyGeneralFile:
+		sp.putChild(&o.ObjectMeta, record.GeneralFile(o))
+	case *v1alpha1.HAProxyCRTListFile:
+		sp.putChild(&o.ObjectMeta, record.CRTListFile(o))
+	case *corev1.Secret:
+		sp.putChild(&o.ObjectMeta, record.Secret(o)).bare = len(o.Data) == 0
+		sp.secrets = sp.secrets || len(o.Data) > 0
+	case *coordinationv1.Lease:
+		sp.leases[o.Name] = newLeaseFact(o)
+	}
+}
+
+func newTemplateFact(o *template) *templateFact {
+	election := &o.Spec.Controller.LeaderElection
+	return &templateFact{
+		Template: view.Template{
+			Namespace: o.Namespace, Name: o.Name, UID: string(o.UID),
+			Created: o.CreationTimestamp.Time, Labels: o.Labels,
+			Standalone: election.Enabled != nil && !*election.Enabled,
+		},
+		electionName: election.LeaseName,
+	}
+}
+
+// checkpointNamePart is in the name of every checkpoint, so that one whose
+// payload and labels were removed is still judged, and found damaged.
+const checkpointNamePart = "-haproxycfg-retained-"
+
+func (sp *space) putCfg(o *v1alpha1.HAProxyCfg) {
+	owner := controllerOf(&o.ObjectMeta)
+	if !record.IsCheckpoint(o) && !strings.Contains(o.Name, checkpointNamePart) {
+		pointers, pods := record.Ordinary(o)
+		bare := len(pointers) == 0 && len(pods) == 0 && o.Status.AuxiliaryFiles == nil &&
+			o.Status.ObservedGeneration == 0 && len(o.Status.Conditions) == 0 && o.Status.ValidationError == ""
+		sp.outputs[o.Name] = &outputFact{
+			Output: view.Output{Pointers: pointers, Pods: pods}, owner: owner,
+			bare: bare, stripped: o.UID == "" && len(o.OwnerReferences) == 0,
+		}
+		return
+	}
+	r := &retained{
+		stored:       record.Checkpoint(o),
+		labels:       o.Labels,
+		templateName: o.Labels[v1alpha1.LabelTemplateConfig],
+		templateUID:  o.Labels[v1alpha1.LabelRetainedFor],
+		modified:     modifiedAt(&o.ObjectMeta, true),
+	}
+	if owner.Kind == v1alpha1.KindTemplateConfig {
+		r.templateName, r.templateUID = owner.Name, owner.UID
+	}
+	sp.retained[o.Name] = r
+}
+
+func (sp *space) putChild(meta *metav1.ObjectMeta, stored *checkpoint.StoredChild) *child {
+	c := &child{stored: stored, modified: modifiedAt(meta, false)}
+	sp.children[childKey{stored.Kind, stored.Name}] = c
+	sp.files = sp.files || stored.Kind != v1alpha1.KindSecret
+	return c
+}
+
+func newLeaseFact(o *coordinationv1.Lease) *leaseFact {
+	fact := &leaseFact{
+		election: record.ElectionLease(o), retained: record.RetainedLease(o),
+		stripped: o.UID == "" && len(o.OwnerReferences) == 0,
+	}
+	if o.Spec.AcquireTime != nil {
+		fact.acquired = o.Spec.AcquireTime.Time
+	}
+	// Only a template's own Lease: the time of a leader-election Lease is that
+	// of its last renewal.
+	if fact.retained.Owner.UID != "" {
+		fact.recorded = modifiedAt(&o.ObjectMeta, true)
+	}
+	return fact
+}
+
+func controllerOf(meta *metav1.ObjectMeta) checkpoint.Owner {
+	ref := metav1.GetControllerOf(meta)
+	if ref == nil {
+		return checkpoint.Owner{}
+	}
+	return checkpoint.Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: string(ref.UID), Controller: true}
+}
+
+// modifiedAt is when an object was last written, as far as it says so itself.
+// Status writes count only where status is an input of views.
+func modifiedAt(meta *metav1.ObjectMeta, withStatus bool) time.Time {
+	newest := meta.CreationTimestamp.Time
+	for i := range meta.ManagedFields {
+		entry := &meta.ManagedFields[i]
+		if entry.Time != nil && entry.Time.After(newest) && (withStatus || entry.Subresource == "") {
+			newest = entry.Time.Time
+		}
+	}
+	return newest
+}

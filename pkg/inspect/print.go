@@ -1,0 +1,95 @@
+package inspect
+
+import (
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/printers"
+
+	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
+)
+
+// Formats are what a report can be printed as.
+var Formats = []string{"table", "json", "yaml", "name"}
+
+// Printer prints reports.
+type Printer struct {
+	// Out takes the report, ErrOut what has no place in it.
+	Out, ErrOut io.Writer
+	Format      string
+}
+
+// Print prints a report. Only a table has room for notices.
+func (p *Printer) Print(report *Report) error {
+	var err error
+	switch p.Format {
+	case "table":
+		return printTables(p.Out, report)
+	case "json":
+		err = (&printers.JSONPrinter{}).PrintObj(listOf(report), p.Out)
+	case "yaml":
+		err = (&printers.YAMLPrinter{}).PrintObj(listOf(report), p.Out)
+	case "name":
+		for _, object := range objectsOf(report) {
+			if err == nil {
+				err = (&printers.NamePrinter{}).PrintObj(object, p.Out)
+			}
+		}
+	default:
+		return fmt.Errorf("output format %q is none of %s", p.Format, strings.Join(Formats, ", "))
+	}
+	if err != nil {
+		return fmt.Errorf("printing the report: %w", err)
+	}
+	for _, n := range report.Notices {
+		if _, err := fmt.Fprintf(p.ErrOut, "%s: %s: %s%s\n", n.State, n.Reason, inNamespace(n.Namespace), n.Message); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func inNamespace(namespace string) string {
+	if namespace == "" {
+		return ""
+	}
+	return "namespace " + namespace + ": "
+}
+
+// objectsOf are the views as the API serves them: checkpoints, then intents.
+func objectsOf(report *Report) []runtime.Object {
+	objects := make([]runtime.Object, 0, len(report.Checkpoints)+len(report.Intents))
+	for i := range report.Checkpoints {
+		v := report.Checkpoints[i].View.DeepCopy()
+		v.SetGroupVersionKind(views.SchemeGroupVersion.WithKind("RetainedCheckpoint"))
+		objects = append(objects, v)
+	}
+	for _, intent := range report.Intents {
+		v := intent.DeepCopy()
+		v.SetGroupVersionKind(views.SchemeGroupVersion.WithKind("DeploymentIntent"))
+		objects = append(objects, v)
+	}
+	return objects
+}
+
+func listOf(report *Report) *corev1.List {
+	list := &corev1.List{
+		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "List"},
+		Items:    []runtime.RawExtension{},
+	}
+	for _, object := range objectsOf(report) {
+		list.Items = append(list.Items, runtime.RawExtension{Object: object})
+	}
+	return list
+}
+
+// quoted is a value of the input as a message shows it.
+func quoted(text string) string {
+	const longest = 256
+	return strconv.Quote(text[:min(len(text), longest)])
+}
