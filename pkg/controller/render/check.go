@@ -171,7 +171,7 @@ func checkText(name string, text []byte) *Error {
 
 func refused(line int, value, format string, args ...any) *Error {
 	return &Error{
-		Reason: ReasonRenderFailed, Template: configTemplate, Output: true, Line: line, Value: value,
+		Reason: ReasonRenderFailed, Template: configTemplate, Output: line > 0, Line: line, Value: value,
 		Err: fmt.Errorf(format, args...),
 	}
 }

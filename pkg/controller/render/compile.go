@@ -55,8 +55,11 @@ func Compile(template *v1alpha1.HAProxyTemplateConfig) (*Renderer, error) {
 	if r.context, err = topLevel(template); err != nil {
 		return nil, err
 	}
-	for name, resource := range spec.WatchedResources {
-		if _, err := parsePaths(name, resource.IndexBy); err != nil {
+	for _, name := range slices.Sorted(maps.Keys(spec.WatchedResources)) {
+		if err := checkResource(name, spec.WatchedResources[name]); err != nil {
+			return nil, err
+		}
+		if _, err := parsePaths(name, spec.WatchedResources[name].IndexBy); err != nil {
 			return nil, err
 		}
 	}

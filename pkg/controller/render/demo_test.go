@@ -64,20 +64,3 @@ func demoSnapshot(t *testing.T) Snapshot {
 		)},
 	}
 }
-
-func TestQuick(t *testing.T) {
-	r, err := Compile(loadTemplate(t, "testdata/demo.yaml"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	out, err := r.Render(t.Context(), demoSnapshot(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Logf("%s", out.Configuration)
-	for _, a := range out.Artifacts {
-		t.Logf("%s %s\n%s", a.Path, a.Family, a.Content)
-	}
-	raw, _ := out.Plan.Marshal()
-	t.Logf("%s %s", out.Checksum(), raw)
-}

@@ -57,26 +57,39 @@ func (r *run) placeOf(text []byte, line int) (Place, bool) {
 	var last Place
 	number := 1
 	for piece := range bytes.Lines(text) {
-		for _, found := range placeMark.FindAllSubmatch(piece, -1) {
-			at, err := strconv.Atoi(string(found[2]))
-			if err != nil {
-				return Place{}, false
-			}
-			// A mark before the line's end tells where the line's text is from.
-			last = Place{Template: string(found[1]), Line: at}
-		}
+		plain := placeMark.ReplaceAll(piece, nil)
 		lines := 1
-		if mark := backendMark.FindSubmatch(placeMark.ReplaceAll(piece, nil)); mark != nil {
+		if mark := backendMark.FindSubmatch(plain); mark != nil {
 			if n, err := strconv.Atoi(string(mark[1])); err == nil && n < len(r.backends) {
 				lines = strings.Count(r.backends[n].text, "\n")
 			}
 		}
+		first, at := marksOf(piece, last)
 		if line < number+lines {
-			return last, last.Template != ""
+			return first, first.Template != ""
 		}
+		last = at
 		number += lines
 	}
 	return Place{}, false
+}
+
+// marksOf tells the place of a line's first word and that of its end.
+func marksOf(piece []byte, before Place) (first, last Place) {
+	last = before
+	from, found := 0, false
+	for _, at := range placeMark.FindAllSubmatchIndex(piece, -1) {
+		if !found && len(bytes.TrimSpace(piece[from:at[0]])) > 0 {
+			first, found = last, true
+		}
+		line, _ := strconv.Atoi(string(piece[at[4]:at[5]])) // the pattern admits digits only
+		last = Place{Template: string(piece[at[2]:at[3]]), Line: line}
+		from = at[1]
+	}
+	if !found {
+		first = last
+	}
+	return first, last
 }
 
 // withMarks copies the templates with marks in them.

@@ -156,6 +156,11 @@ func (w *watch) informer(gvr schema.GroupVersionResource, namespace string) (cac
 	}
 	if err := informer.SetWatchErrorHandlerWithContext(func(ctx context.Context, _ *cache.Reflector, err error) {
 		if !errors.Is(err, io.EOF) && !apierrors.IsResourceExpired(err) && !apierrors.IsGone(err) {
+			// The server's own words, without the reflector's about its types.
+			var status *apierrors.StatusError
+			if errors.As(err, &status) {
+				err = status
+			}
 			w.note(namespace, err)
 		}
 		klog.FromContext(ctx).V(2).Info("Watch ended and will be retried", "resource", w.name, "err", err)
