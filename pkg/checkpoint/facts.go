@@ -114,25 +114,36 @@ func interned(text string) string {
 	return strings.Clone(text)
 }
 
-// sameOrClone is text without memory of its own where it equals other.
-func sameOrClone(text, other string) string {
-	if text == other {
-		return other
+// sameOrClone is text without memory of its own where it equals one of others.
+func sameOrClone(text string, others ...string) string {
+	for _, other := range others {
+		if text == other {
+			return other
+		}
 	}
 	return strings.Clone(text)
 }
 
-func (r *References) keep() *References {
+// partOrClone is text without memory of its own where whole ends with it.
+func partOrClone(text, whole string) string {
+	if strings.HasSuffix(whole, text) {
+		return whole[len(whole)-len(text):]
+	}
+	return strings.Clone(text)
+}
+
+func (r *References) keep(namespace string) *References {
 	if r == nil {
 		return nil
 	}
-	kept := &References{SetID: strings.Clone(r.SetID)}
-	for _, ref := range r.Lists[:min(len(r.Lists), MaxFiles+1)] {
-		ref.Kind, ref.Name, ref.Namespace = interned(ref.Kind), strings.Clone(ref.Name), strings.Clone(ref.Namespace)
+	lists := r.Lists[:min(len(r.Lists), MaxFiles+1)]
+	kept := &References{SetID: strings.Clone(r.SetID), Lists: make([]Reference, 0, len(lists))}
+	for _, ref := range lists {
+		ref.Kind, ref.Name, ref.Namespace = interned(ref.Kind), strings.Clone(ref.Name), sameOrClone(ref.Namespace, namespace)
 		kept.Lists = append(kept.Lists, ref)
 	}
 	for _, list := range r.Unsupported[:min(len(r.Unsupported), maxUnsupported)] {
-		kept.Unsupported = append(kept.Unsupported, strings.Clone(list))
+		kept.Unsupported = append(kept.Unsupported, shortened(list))
 	}
 	return kept
 }
@@ -143,12 +154,16 @@ const (
 	maxReceipts    = 16
 )
 
-func keepEntries(entries []PodEntry) []PodEntry {
-	var kept []PodEntry
-	for _, e := range entries[:min(len(entries), maxReceipts)] {
+func keepEntries(entries []PodEntry, checksum, planID string) []PodEntry {
+	entries = entries[:min(len(entries), maxReceipts)]
+	if len(entries) == 0 {
+		return nil
+	}
+	kept := make([]PodEntry, 0, len(entries))
+	for _, e := range entries {
 		e.PodName, e.PodUID, e.PodRuntimeID = strings.Clone(e.PodName), strings.Clone(e.PodUID), strings.Clone(e.PodRuntimeID)
-		e.Checksum, e.AppliedPlanID = strings.Clone(e.Checksum), strings.Clone(e.AppliedPlanID)
-		e.RunningPlanID, e.WorkerOpsPlanID = strings.Clone(e.RunningPlanID), strings.Clone(e.WorkerOpsPlanID)
+		e.Checksum, e.AppliedPlanID = sameOrClone(e.Checksum, checksum), sameOrClone(e.AppliedPlanID, planID)
+		e.RunningPlanID, e.WorkerOpsPlanID = sameOrClone(e.RunningPlanID, planID), sameOrClone(e.WorkerOpsPlanID, planID)
 		e.Mode, e.LastError = strings.Clone(e.Mode), shortened(e.LastError)
 		kept = append(kept, e)
 	}

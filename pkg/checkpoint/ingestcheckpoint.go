@@ -18,15 +18,12 @@ func IngestCheckpoint(s *StoredCheckpoint) *CheckpointFacts {
 // where they cannot be read.
 func readCheckpoint(s *StoredCheckpoint, budget *Budget) (*CheckpointFacts, []byte, *payload) {
 	f := &CheckpointFacts{
-		Meta:            s.Meta.keep(),
-		TemplateLabel:   strings.Clone(s.TemplateLabel),
-		RetainedFor:     strings.Clone(s.RetainedFor),
-		Path:            strings.Clone(s.Path),
-		Checksum:        strings.Clone(s.Checksum),
-		SetIDAnnotation: strings.Clone(s.SetIDAnnotation),
-		References:      s.References.keep(),
-		Receipts:        keepEntries(s.Receipts),
+		Meta:     s.Meta.keep(),
+		Path:     strings.Clone(s.Path),
+		Checksum: strings.Clone(s.Checksum),
 	}
+	f.References = s.References.keep(f.Namespace)
+	f.keepDuplicates(s)
 	if f.Path == "" {
 		f.findings.damaged(ReasonConfigurationPathMissing, f.object(), "spec.path is empty")
 	}
@@ -36,11 +33,14 @@ func readCheckpoint(s *StoredCheckpoint, budget *Budget) (*CheckpointFacts, []by
 		f.binding = payloadBinding(s.Checksum, s.RetainedPlan)
 	}
 	f.checkDescriptors(p)
-	if p.decoded == nil {
+	if p.decoded != nil {
+		f.readable = true
+		f.checkPlan(p)
+	}
+	f.Receipts = keepEntries(s.Receipts, f.Checksum, f.PlanID)
+	if !f.readable {
 		return f, configuration, nil
 	}
-	f.readable = true
-	f.checkPlan(p)
 	f.checkBackends(p)
 	f.keepPlan(p)
 	f.checkPlanFiles()
@@ -48,6 +48,21 @@ func readCheckpoint(s *StoredCheckpoint, budget *Budget) (*CheckpointFacts, []by
 		f.checkSections(p.decoded.Plan.Sections, configuration)
 	}
 	return f, configuration, p
+}
+
+// keepDuplicates keeps values that a sound checkpoint has twice, once.
+func (f *CheckpointFacts) keepDuplicates(s *StoredCheckpoint) {
+	var owner Owner
+	if o := f.controller(); o != nil {
+		owner = *o
+	}
+	f.TemplateLabel = sameOrClone(s.TemplateLabel, owner.Name)
+	f.RetainedFor = sameOrClone(s.RetainedFor, owner.UID)
+	setID := ""
+	if f.References != nil {
+		setID = f.References.SetID
+	}
+	f.SetIDAnnotation = sameOrClone(s.SetIDAnnotation, setID)
 }
 
 func (f *CheckpointFacts) readConfiguration(s *StoredCheckpoint, budget *Budget) []byte {
@@ -105,9 +120,11 @@ func (f *CheckpointFacts) checkDescriptors(p *payload) {
 	runtimePaths := map[string]string{plan.ConfigPath: "the configuration"}
 	paths := make(map[Descriptor]bool, len(p.descriptors))
 	names := make(map[string]string)
+	f.Descriptors = make([]Descriptor, 0, len(p.descriptors))
 	for i, d := range p.descriptors {
-		d.Name, d.Path = strings.Clone(d.Name), strings.Clone(d.Path)
-		d.RuntimePath = sameOrClone(d.RuntimePath, d.Path)
+		d.Path = strings.Clone(d.Path)
+		// Names are base names of paths or paths themselves, and runtime paths their ends.
+		d.Name, d.RuntimePath = partOrClone(d.Name, d.Path), partOrClone(d.RuntimePath, d.Path)
 		f.Descriptors = append(f.Descriptors, d)
 		if other, taken := runtimePaths[d.RuntimePath]; taken {
 			f.findings.damaged(ReasonDuplicatePath, object, "artifact %s: runtime path %s belongs to %s already",

@@ -50,6 +50,7 @@ func (f *CheckpointFacts) keepPlan(p *payload) {
 	for _, d := range f.Descriptors {
 		runtimePaths[d.RuntimePath] = d.RuntimePath
 	}
+	f.files = make([]planFile, 0, len(p.decoded.Plan.Files))
 	for _, file := range p.decoded.Plan.Files {
 		path, ok := runtimePaths[file.Path]
 		if !ok {
