@@ -54,6 +54,7 @@ type pod struct {
 	certs   *authority
 	disk    *disk
 	wait    time.Duration
+	pace    time.Duration
 	logs    context.Context // carries the logger of agents
 	agent   *agent
 	stop    func()
@@ -165,7 +166,7 @@ func (p *pod) newServer() *Server {
 	server, err := New(Config{
 		Dir: p.layout.dir, PodName: "edge-0", PodUID: testPodUID,
 		ListenAddress: p.agentAt, HealthAddress: "127.0.0.1:0", CertDir: filepath.Join(p.dir, "agent-tls"),
-		HAProxyBinary: haproxyBinary(p.t), Version: "test", Registry: prometheus.NewRegistry(),
+		HAProxyBinary: haproxyBinary(p.t), Version: "test", MinReloadInterval: p.pace, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		p.t.Fatal(err)

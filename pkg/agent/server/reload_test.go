@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -203,5 +205,55 @@ func TestNoopAndRepeat(t *testing.T) {
 	result, err := p.client.Apply(t.Context(), p.target, forced)
 	if err != nil || result.Mode != api.OutcomeReload || result.HAProxy == first.HAProxy {
 		t.Errorf("forced reload: %+v, %v", result, err)
+	}
+}
+
+// TestUnresolvedReloadIsRolledBack: when no worker is seen to run or refuse an
+// output, that is what is said, and the pod restarts with the set before.
+func TestUnresolvedReloadIsRolledBack(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	first := p.mustLoad(p.output("one"))
+	request := p.request(p.output("two"))
+	p.killHAProxy()
+	p.agent.haproxy.wait = 300 * time.Millisecond
+	result, err := p.client.Apply(t.Context(), p.target, request)
+	if err != nil || result.OK || result.Error.Stage != api.StageUnresolved || !result.Rollback {
+		t.Fatalf("apply without HAProxy: %+v, %v", result, err)
+	}
+	p.startHAProxy()
+	eventually(t, "adoption", func() bool { return p.state(false).WorkerStatus == api.WorkerOwned })
+	if state := p.state(true); state.RunningPlanID != first.PlanID || p.served() != "one" {
+		t.Errorf("runs %s and serves %q", state.RunningPlanID, p.served())
+	}
+	p.agent.haproxy.wait = waitLimit
+	p.mustLoad(p.output("two"))
+}
+
+// TestReloadsAreApart: an apply that comes too soon waits.
+func TestReloadsAreApart(t *testing.T) {
+	t.Parallel()
+	p := layPod(t)
+	p.pace = time.Second
+	p.startHAProxy()
+	p.startAgent()
+	p.mustLoad(p.output("one"))
+	first := time.Now()
+	second := p.mustLoad(p.output("two"))
+	if apart := time.Since(first) - time.Duration(second.Timing.ReloadMicros)*time.Microsecond; apart < p.pace/2 {
+		t.Errorf("the second reload began %s after the first, want about %s", apart, p.pace)
+	}
+}
+
+// TestBuiltInBootstrap: the configuration every pod starts from is one that
+// HAProxy takes.
+func TestBuiltInBootstrap(t *testing.T) {
+	t.Parallel()
+	binary, path := haproxyBinary(t), filepath.Join(t.TempDir(), "bootstrap.cfg")
+	must(t, os.WriteFile(path, defaultBootstrap, 0o600))
+	check := exec.CommandContext(t.Context(), binary, "-c", "-dW", "-f", path)
+	check.Env = append(os.Environ(), "POD_IP=127.0.0.1")
+	if output, err := check.CombinedOutput(); err != nil {
+		t.Errorf("check of the built-in bootstrap: %v\n%s", err, output)
 	}
 }
