@@ -70,11 +70,11 @@ func TestAnOutputIsAnnouncedThenRecordedThenApplied(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"a": "reload receipt"}, f.entries()); diff != "" {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}
-		report := f.reports[0]
+		report := f.lastReport()
 		if !report.Entry.Confirms(c.Checksum, id) || report.Sequence != 1 {
 			t.Errorf("report %+v does not confirm the output", report)
 		}
-		if got := f.agent("a").fence; got != (api.Token{LeaderEpoch: 7, RenderSeq: 1}) {
+		if got := f.agent("a").token(); got != (api.Token{LeaderEpoch: 7, RenderSeq: 1}) {
 			t.Errorf("token = %+v, want epoch 7, sequence 1", got)
 		}
 	})
@@ -86,7 +86,7 @@ func TestNothingIsAppliedWithoutAnIntent(t *testing.T) {
 	inTerm(t, f, func(t *testing.T, d *Deployer) {
 		d.Dispatch(candidate(t, 1, "one"))
 		pass(10 * time.Minute)
-		if applies := f.agent("a").applies; applies != 0 {
+		if applies := f.agent("a").count(); applies != 0 {
 			t.Errorf("%d applies without an intent", applies)
 		}
 		f.mu.Lock()
@@ -96,7 +96,7 @@ func TestNothingIsAppliedWithoutAnIntent(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"a": "noop receipt"}, f.entries()); diff != "" {
 			t.Errorf("after the intent was recorded (-want +got):\n%s", diff)
 		}
-		if applies := f.agent("a").applies; applies != 1 {
+		if applies := f.agent("a").count(); applies != 1 {
 			t.Errorf("%d applies, want 1", applies)
 		}
 	})
@@ -116,7 +116,7 @@ func TestAPodThatRunsExactlyTheOutputIsLeftAlone(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"a": "noop receipt"}, f.entries()); diff != "" {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}
-		if applies := f.agent("a").applies; applies != 1 {
+		if applies := f.agent("a").count(); applies != 1 {
 			t.Errorf("%d applies, want only the first term's", applies)
 		}
 	})
@@ -153,10 +153,8 @@ func TestADriftedPodIsBroughtBack(t *testing.T) {
 				tc.drift(&a.state)
 				a.mu.Unlock()
 				pass(DefaultDriftInterval + time.Second)
-				a.mu.Lock()
-				defer a.mu.Unlock()
-				if a.applies != 2 {
-					t.Errorf("%d applies, want a second one", a.applies)
+				if applies := a.count(); applies != 2 {
+					t.Errorf("%d applies, want a second one", applies)
 				}
 			})
 		})
@@ -183,11 +181,11 @@ func TestNewAndRestartedPodsGetTheCurrentOutput(t *testing.T) {
 		f.mu.Unlock()
 		d.Wake()
 		synctest.Wait()
-		if a.applies != 2 {
-			t.Errorf("the restarted pod got %d applies, want 2", a.applies)
+		if applies := a.count(); applies != 2 {
+			t.Errorf("the restarted pod got %d applies, want 2", applies)
 		}
-		if len(f.recorded) != 1 {
-			t.Errorf("recorded %v, want one intent for one output", f.recorded)
+		if len(f.intents()) != 1 {
+			t.Errorf("recorded %v, want one intent for one output", f.intents())
 		}
 		if diff := cmp.Diff([]uint64{7}, f.agent("b").announce); diff != "" {
 			t.Errorf("announcements to the new pod (-want +got):\n%s", diff)
@@ -210,8 +208,8 @@ func TestNewPodsHearOfATermThatHasNoOutput(t *testing.T) {
 		if diff := cmp.Diff([]uint64{7}, b.announce); diff != "" {
 			t.Errorf("announcements (-want +got):\n%s", diff)
 		}
-		if b.applies != 0 || len(f.recorded) != 0 {
-			t.Errorf("%d applies and intents %v without an output", b.applies, f.recorded)
+		if b.count() != 0 || len(f.intents()) != 0 {
+			t.Errorf("%d applies and intents %v without an output", b.count(), f.intents())
 		}
 	})
 }
@@ -227,10 +225,10 @@ func TestOutputsThatCameMeanwhileCoalesceToTheNewest(t *testing.T) {
 		d.Dispatch(candidate(t, 3, "three"))
 		d.Dispatch(last)
 		pass(20 * time.Second)
-		if diff := cmp.Diff([]string{first.Output.Plan.ID, last.Output.Plan.ID}, f.recorded); diff != "" {
+		if diff := cmp.Diff([]string{first.Output.Plan.ID, last.Output.Plan.ID}, f.intents()); diff != "" {
 			t.Errorf("intents (-want +got):\n%s", diff)
 		}
-		if got := f.agent("slow").state.AppliedPlanID; got != last.Output.Plan.ID {
+		if got := f.agent("slow").plan(); got != last.Output.Plan.ID {
 			t.Errorf("the slow pod ended at %s, want %s", got, last.Output.Plan.ID)
 		}
 	})
@@ -243,12 +241,12 @@ func TestDeploymentsKeepTheirDistance(t *testing.T) {
 		synctest.Wait()
 		d.Dispatch(candidate(t, 2, "two"))
 		pass(DefaultMinInterval - time.Millisecond)
-		if len(f.recorded) != 1 {
-			t.Errorf("recorded %d intents within the interval, want 1", len(f.recorded))
+		if len(f.intents()) != 1 {
+			t.Errorf("recorded %d intents within the interval, want 1", len(f.intents()))
 		}
 		pass(100 * time.Millisecond)
-		if len(f.recorded) != 2 {
-			t.Errorf("recorded %d intents after the interval, want 2", len(f.recorded))
+		if len(f.intents()) != 2 {
+			t.Errorf("recorded %d intents after the interval, want 2", len(f.intents()))
 		}
 	})
 }
@@ -290,7 +288,7 @@ func TestALostAnswerIsResolvedByReading(t *testing.T) {
 		if diff := cmp.Diff(map[string]string{"a": "noop receipt"}, f.entries()); diff != "" {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}
-		if applies := f.agent("a").applies; applies != 1 {
+		if applies := f.agent("a").count(); applies != 1 {
 			t.Errorf("%d applies, want 1", applies)
 		}
 	})
@@ -306,7 +304,7 @@ func TestARejectionIsReportedAndNotRepeatedAtOnce(t *testing.T) {
 		if diff := cmp.Diff(want, f.entries()); diff != "" {
 			t.Errorf("reports (-want +got):\n%s", diff)
 		}
-		if applies := f.agent("a").applies; applies != 1 {
+		if applies := f.agent("a").count(); applies != 1 {
 			t.Errorf("%d applies before the drift check, want 1", applies)
 		}
 		a := f.agent("a")
@@ -332,7 +330,7 @@ func TestAFailureNeverClaimsWhatWasNotDelivered(t *testing.T) {
 		a.mu.Unlock()
 		d.Dispatch(candidate(t, 2, "two"))
 		pass(DefaultMinInterval + 10*time.Millisecond)
-		report := f.reports[len(f.reports)-1]
+		report := f.lastReport()
 		want := checkpoint.PodEntry{
 			PodName: "a", PodUID: "a-uid", PodRuntimeID: "2000-11", Checksum: first.Checksum,
 			AppliedPlanID: first.Output.Plan.ID, RunningPlanID: first.Output.Plan.ID, Mode: "reload", LastError: "connection refused",
@@ -353,7 +351,7 @@ func TestAHigherFloorRaisesTheEpochBeforeTheNextApply(t *testing.T) {
 			t.Errorf("reclaims (-want +got):\n%s", diff)
 		}
 		for _, name := range []string{"a", "b"} {
-			if got := f.agent(name).fence; got != (api.Token{LeaderEpoch: 21, RenderSeq: 1}) {
+			if got := f.agent(name).token(); got != (api.Token{LeaderEpoch: 21, RenderSeq: 1}) {
 				t.Errorf("pod %s is at token %+v, want epoch 21", name, got)
 			}
 		}
@@ -392,7 +390,7 @@ func TestDrainFinishesTheDeploymentUnderWayAndStartsNoOther(t *testing.T) {
 			t.Errorf("reports at the end of the drain (-want +got):\n%s", diff)
 		}
 		pass(10 * time.Minute)
-		if diff := cmp.Diff([]string{first.Output.Plan.ID}, f.recorded); diff != "" {
+		if diff := cmp.Diff([]string{first.Output.Plan.ID}, f.intents()); diff != "" {
 			t.Errorf("intents (-want +got):\n%s", diff)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -289,4 +290,34 @@ func candidate(t *testing.T, sequence uint64, text string) *Candidate {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func (f *fleetOf) intents() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return slices.Clone(f.recorded)
+}
+
+func (f *fleetOf) lastReport() Report {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.reports[len(f.reports)-1]
+}
+
+func (a *agent) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.applies
+}
+
+func (a *agent) token() api.Token {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.fence
+}
+
+func (a *agent) plan() string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.state.AppliedPlanID
 }
