@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"sync"
 
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
 	genericapiserver "k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/healthz"
@@ -41,7 +41,7 @@ func newServer(config *genericapiserver.Config, caches *viewfeed.Views, feed fee
 		return nil, fmt.Errorf("making the server: %w", err)
 	}
 	checkpoints := retainedcheckpoint.NewStorage(caches.Checkpoints, feed.Ready)
-	group := genericapiserver.NewDefaultAPIGroupInfo(retained.GroupName, Scheme, metav1.ParameterCodec, Codecs)
+	group := genericapiserver.NewDefaultAPIGroupInfo(retained.GroupName, Scheme, runtime.NewParameterCodec(Scheme), Codecs)
 	// The constructor makes codecs of its own, so ours are set afterwards.
 	group.NegotiatedSerializer = withoutProtobuf{group.NegotiatedSerializer}
 	group.VersionedResourcesStorageMap[views.SchemeGroupVersion.Version] = map[string]rest.Storage{

@@ -65,7 +65,7 @@ func ReasonCell(conditions []metav1.Condition, conditionType string) any {
 
 // ConvertToTable accepts a view, a list of them, or a bookmark.
 func (s *Storage[V, P]) ConvertToTable(_ context.Context, object, tableOptions runtime.Object) (*metav1.Table, error) {
-	table := &metav1.Table{}
+	table := &metav1.Table{Rows: []metav1.TableRow{}}
 	addRow := func(obj runtime.Object) error {
 		view, ok := obj.(P)
 		if !ok {

@@ -15,3 +15,10 @@ type RetainedCheckpointConfigOptions struct {
 	// +optional
 	Path string `json:"path,omitempty"`
 }
+
+// SwaggerDoc describes the query parameters, which the API server takes from here.
+func (RetainedCheckpointConfigOptions) SwaggerDoc() map[string]string {
+	return map[string]string{
+		"path": "path of the auxiliary file to return instead of the configuration. Certificates and CA bundles are never returned.",
+	}
+}

@@ -1,0 +1,388 @@
+package apiserver
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/metadata"
+	"k8s.io/client-go/tools/cache"
+
+	"github.com/holdfast-project/holdfast/generated/informers/externalversions"
+	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
+)
+
+// The numbers are those of the conformance table for virtual resources.
+
+func TestRow01EmptyListHasItemsAndVersion(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	code, _, body := s.get("tester", rckpts, "")
+	if code != http.StatusOK {
+		t.Fatalf("code %d: %s", code, body)
+	}
+	mustContain(t, body, `"items":[]`, `"resourceVersion":"1`)
+}
+
+func TestRow02SelectorsOverHTTP(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("sound", metav1.ConditionTrue))
+	s.views.Checkpoints.Set(newCheckpoint("broken", metav1.ConditionFalse))
+	tests := []struct {
+		name, query string
+		code        int
+		want        []string
+	}{
+		{"all are sorted", "", 200, []string{"broken", "sound"}},
+		{"by verdict", "?fieldSelector=status.verified%3DTrue", 200, []string{"sound"}},
+		{"by recoverability and template", "?fieldSelector=status.recoverable%3DFalse,status.template.name%3Dweb", 200, []string{"broken"}},
+		{"by name", "?fieldSelector=metadata.name%3Dsound", 200, []string{"sound"}},
+		{"by label", "?labelSelector=haproxy-haptic.org/template-config%3Dother", 200, nil},
+		{"by an unknown field", "?fieldSelector=status.planID%3Dx", 400, nil},
+		{"a malformed version", "?resourceVersion=abc", 400, nil},
+		{"a version from before this process", "?resourceVersion=1", 410, nil},
+		{"a version from the future", "?resourceVersion=9999999999999999999", 504, nil},
+		{"initial events on a list", "?sendInitialEvents=true", 422, nil},
+		{"a continue token", "?continue=abc", 400, nil},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			code, _, body := s.get("tester", rckpts+tc.query, "")
+			if code != tc.code {
+				t.Fatalf("code %d, want %d: %s", code, tc.code, body)
+			}
+			var list views.RetainedCheckpointList
+			if err := json.Unmarshal([]byte(body), &list); err != nil {
+				t.Fatal(err)
+			}
+			var got []string
+			for i := range list.Items {
+				got = append(got, list.Items[i].Name)
+			}
+			if diff := cmp.Diff(tc.want, got); diff != "" {
+				t.Errorf("names (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// streamed reads the first events of a watch as lines.
+func (s *testServer) streamed(query, accept string, count int) []string {
+	s.Helper()
+	_, _, body := s.get("tester", rckpts+"?watch=true&timeoutSeconds=1&"+query, accept)
+	lines := strings.Split(strings.TrimSpace(body), "\n")
+	if len(lines) < count {
+		s.Fatalf("%d lines, want %d:\n%s", len(lines), count, body)
+	}
+	return lines[:count]
+}
+
+const streaming = "sendInitialEvents=true&resourceVersionMatch=NotOlderThan&allowWatchBookmarks=true"
+
+func TestRow06And08InitialEventsOverHTTP(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	empty := s.streamed(streaming, "", 1)
+	mustContain(t, empty[0], `"type":"BOOKMARK"`, `"k8s.io/initial-events-end":"true"`, `"kind":"RetainedCheckpoint"`)
+
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	lines := s.streamed(streaming, "", 2)
+	mustContain(t, lines[0], `"type":"ADDED"`, `"name":"x"`)
+	mustContain(t, lines[1], `"type":"BOOKMARK"`, `"k8s.io/initial-events-end":"true"`)
+
+	_, _, legacy := s.get("tester", rckpts+"?watch=true&timeoutSeconds=1", "")
+	if strings.Count(legacy, "\n") != 1 || strings.Contains(legacy, "BOOKMARK") {
+		t.Errorf("a legacy watch got:\n%s", legacy)
+	}
+	table := s.streamed(streaming, "application/json;as=Table;v=v1;g=meta.k8s.io", 2)
+	mustContain(t, table[0], `"kind":"Table"`, `"columnDefinitions":[{`)
+	mustContain(t, table[1], `"type":"BOOKMARK"`, `"k8s.io/initial-events-end":"true"`)
+	partial := s.streamed(streaming, "application/json;as=PartialObjectMetadata;v=v1;g=meta.k8s.io", 2)
+	mustContain(t, partial[1], `"kind":"PartialObjectMetadata"`, `"k8s.io/initial-events-end":"true"`)
+}
+
+func TestRow05And07VersionsOverHTTP(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	mustContain(t, s.streamed("resourceVersion=17", "", 1)[0], `"type":"ERROR"`, `"code":410`, `"reason":"Expired"`)
+	mustContain(t, s.streamed("resourceVersion=9999999999999999999&"+streaming, "", 1)[0], `"type":"ERROR"`, `"code":504`, "ResourceVersionTooLarge")
+	code, _, body := s.get("tester", rckpts+"?watch=true&sendInitialEvents=true", "")
+	if code != http.StatusUnprocessableEntity {
+		t.Errorf("initial events without a match: %d %s", code, body)
+	}
+}
+
+func TestRow13Tables(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	const table = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
+	_, _, empty := s.get("tester", rckpts, table)
+	mustContain(t, empty, `"kind":"Table"`, `"columnDefinitions":[{"name":"Name"`, `"resourceVersion":"1`, `"rows":[]`)
+
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	_, _, list := s.get("tester", rckpts, table)
+	var parsed metav1.Table
+	if err := json.Unmarshal([]byte(list), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	var columns []string
+	for _, column := range parsed.ColumnDefinitions {
+		columns = append(columns, fmt.Sprintf("%s/%d", column.Name, column.Priority))
+	}
+	want := []string{
+		"Name/0", "Template/0", "Checksum/0", "Position/0", "Verified/0", "Recoverable/0", "Age/0",
+		"Plan/1", "Evidence/1", "Artifacts/1", "Reason/1", "Blocked/1",
+	}
+	if diff := cmp.Diff(want, columns); diff != "" {
+		t.Errorf("columns (-want +got):\n%s", diff)
+	}
+	cells := parsed.Rows[0].Cells
+	if age := cells[6]; age == "<unknown>" || age == "" {
+		t.Errorf("age = %v", age)
+	}
+	cells[6] = "AGE"
+	wantCells := []any{"x", "web", "0123456789abcdef", "Newest", "True", "True", "AGE", "fedcba9876543210", "", "2/3", "Because", "Because"}
+	if diff := cmp.Diff(wantCells, cells); diff != "" {
+		t.Errorf("cells (-want +got):\n%s", diff)
+	}
+	_, _, one := s.get("tester", rckpts+"/x", table)
+	mustContain(t, one, `"kind":"Table"`, `"fedcba9876543210"`)
+	_, _, beta := s.get("tester", rckpts, "application/json;as=Table;v=v1beta1;g=meta.k8s.io")
+	mustContain(t, beta, `"apiVersion":"meta.k8s.io/v1beta1"`)
+	_, _, intents := s.get("tester", groupPath+"/deploymentintents", table)
+	mustContain(t, intents, `"name":"Checkpointed"`)
+}
+
+func TestRow13MetadataInJSONAndProtobuf(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	client, err := metadata.NewForConfig(s.config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The metadata client prefers protobuf.
+	list, err := client.Resource(views.SchemeGroupVersion.WithResource("retainedcheckpoints")).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(list.Items) != 1 || list.Items[0].Name != "x" {
+		t.Errorf("metadata list = %v, %v", list, err)
+	}
+	_, contentType, body := s.get("tester", rckpts, "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io")
+	if !strings.HasPrefix(contentType, "application/json") || strings.Contains(body, "planID") {
+		t.Errorf("metadata as JSON: %s %s", contentType, body)
+	}
+}
+
+func TestRow14ContentNegotiation(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	const protobuf = "application/vnd.kubernetes.protobuf"
+	tests := []struct {
+		accept string
+		code   int
+		want   string
+	}{
+		{"", 200, "application/json"},
+		{"*/*", 200, "application/json"},
+		{"application/json", 200, "application/json"},
+		{protobuf, 406, "application/json"},
+		{protobuf + ",application/json", 200, "application/json"},
+		{protobuf + ";as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1,application/json", 200, protobuf},
+		{"application/json;as=Table;v=v1;g=meta.k8s.io", 200, "application/json"},
+		{"application/yaml", 200, "application/yaml"},
+		{"application/json;q=0.5,application/yaml;q=0.9", 200, "application/yaml"},
+		{"nonsense", 406, "application/json"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.accept, func(t *testing.T) {
+			code, contentType, body := s.get("tester", rckpts, tc.accept)
+			if code != tc.code || !strings.HasPrefix(contentType, tc.want) {
+				t.Errorf("code %d, type %s, want %d, %s: %.200s", code, contentType, tc.code, tc.want, body)
+			}
+		})
+	}
+}
+
+func TestRow15InformerFollowsAndSurvivesARestart(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("a", metav1.ConditionTrue))
+	s.views.Checkpoints.Set(newCheckpoint("gone", metav1.ConditionTrue))
+	factory := externalversions.NewSharedInformerFactory(s.client, 0)
+	informer := factory.Retained().V1alpha1().RetainedCheckpoints()
+	shared := informer.Informer()
+	ctx, cancel := context.WithCancel(context.Background())
+	factory.StartWithContext(ctx)
+	defer factory.Shutdown()
+	defer cancel()
+	if !cache.WaitForCacheSync(ctx.Done(), shared.HasSynced) {
+		t.Fatal("the informer never synced")
+	}
+	holds := func(want map[string]metav1.ConditionStatus) func() bool {
+		return func() bool {
+			got := map[string]metav1.ConditionStatus{}
+			for _, obj := range shared.GetStore().List() {
+				v := obj.(*views.RetainedCheckpoint)
+				got[v.Name] = v.Status.Conditions[0].Status
+			}
+			return cmp.Equal(want, got)
+		}
+	}
+	s.eventually("the informer has the first two", holds(map[string]metav1.ConditionStatus{"a": "True", "gone": "True"}))
+	s.views.Checkpoints.Set(newCheckpoint("a", metav1.ConditionFalse))
+	s.views.Checkpoints.Set(newCheckpoint("b", metav1.ConditionTrue))
+	s.views.Checkpoints.Delete("edge", "gone")
+	s.eventually("the informer followed", holds(map[string]metav1.ConditionStatus{"a": "False", "b": "True"}))
+
+	address := strings.TrimPrefix(s.config.Host, "https://")
+	if err := s.stop(); err != nil {
+		t.Fatal(err)
+	}
+	again := startServer(t, address)
+	again.views.Checkpoints.Set(newCheckpoint("b", metav1.ConditionFalse))
+	again.views.Checkpoints.Set(newCheckpoint("c", metav1.ConditionTrue))
+	again.eventually("the informer is right after a restart", holds(map[string]metav1.ConditionStatus{"b": "False", "c": "True"}))
+}
+
+func TestRow16ShutdownWithOpenWatches(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	for range 10 {
+		w, err := s.client.RetainedV1alpha1().RetainedCheckpoints("").Watch(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer w.Stop()
+	}
+	began := time.Now()
+	if err := s.stop(); err != nil {
+		t.Errorf("Run = %v", err)
+	}
+	if took := time.Since(began); took > watchTerminationGracePeriod+3*time.Second {
+		t.Errorf("shutdown took %s", took)
+	}
+}
+
+func TestRow17DiscoveryAnswersBeforeDataDoes(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.feed.ready.Store(false)
+	for path, want := range map[string]int{
+		groupPath: 200, "/apis": 200, "/openapi/v3": 200, "/livez": 200,
+		"/readyz": 500, rckpts: 503, rckpts + "/x": 503, rckpts + "?watch=true": 503, rckpts + "/x/config": 503,
+	} {
+		if code, _, body := s.get("tester", path, ""); code != want {
+			t.Errorf("%s: code %d, want %d: %.200s", path, code, want, body)
+		}
+	}
+	s.feed.ready.Store(true)
+	if code, _, body := s.get("tester", "/readyz", ""); code != 200 {
+		t.Errorf("/readyz: %d %s", code, body)
+	}
+}
+
+func TestRow18NothingCanBeWritten(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	for _, method := range []string{http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete} {
+		for _, path := range []string{rckpts, rckpts + "/x", rckpts + "/x/config"} {
+			if code, _, body := s.do(method, "tester", path, ""); code != http.StatusMethodNotAllowed && code != http.StatusNotFound {
+				t.Errorf("%s %s: code %d: %.200s", method, path, code, body)
+			}
+		}
+	}
+	resources, err := s.client.Discovery().ServerResourcesForGroupVersion(schema.GroupVersion(views.SchemeGroupVersion).String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]string{}
+	for _, r := range resources.APIResources {
+		got[r.Name] = fmt.Sprintf("%s %q %v %v %v %v", r.Kind, r.SingularName, r.ShortNames, r.Verbs, r.Categories, r.Namespaced)
+	}
+	want := map[string]string{
+		"retainedcheckpoints":        `RetainedCheckpoint "retainedcheckpoint" [rckpt] [get list watch] [] true`,
+		"retainedcheckpoints/config": `RetainedCheckpoint "" [] [get] [] true`,
+		"deploymentintents":          `DeploymentIntent "deploymentintent" [dintent] [get list watch] [] true`,
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("discovery (-want +got):\n%s", diff)
+	}
+}
+
+func TestAnonymousMayOnlyAskForHealth(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	for path, want := range map[string]int{
+		"/livez": 200, "/readyz": 200, "/healthz": 200, "/readyz/views": 200,
+		rckpts: 401, "/metrics": 401, "/apis": 401, "/openapi/v2": 401, "/version": 401, "/healthzy": 401,
+	} {
+		if code, _, body := s.get("", path, ""); code != want {
+			t.Errorf("%s: code %d, want %d: %.200s", path, code, want, body)
+		}
+	}
+	for _, path := range []string{rckpts, rckpts + "?watch=true", rckpts + "/x", rckpts + "/x/config", "/metrics"} {
+		if code, _, _ := s.get("nobody", path, ""); code != http.StatusForbidden {
+			t.Errorf("%s without rights: code %d, want 403", path, code)
+		}
+	}
+}
+
+func TestConfigServesVerifiedTextOnly(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	s.views.Checkpoints.Set(newCheckpoint("x", metav1.ConditionTrue))
+	s.views.Checkpoints.Set(newCheckpoint("changed", metav1.ConditionTrue))
+	s.views.Checkpoints.Set(newCheckpoint("damaged", metav1.ConditionFalse))
+	s.feed.texts = map[string]string{"x": "global\n", "changed": "evil\n", "damaged": "global\n", "HAProxyMapFile/hosts": "a b\n", "Secret/web": "KEY"}
+	tests := []struct {
+		name, path string
+		code       int
+		want       string
+	}{
+		{"the configuration", "/x/config", 200, "global\n"},
+		{"a map", "/x/config?path=maps/hosts.map", 200, "a b\n"},
+		{"text that changed since it was verified", "/changed/config", 409, "changed while it was read"},
+		{"the configuration of a damaged checkpoint", "/damaged/config", 409, "of a test"},
+		{"a damaged file", "/x/config?path=files/503.http", 409, "it is damaged"},
+		{"a certificate", "/x/config?path=ssl/web.pem", 403, "never served"},
+		{"a file that is not there", "/x/config?path=/etc/passwd", 404, "not found"},
+		{"a checkpoint that is not there", "/y/config", 404, "retainedcheckpoints"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			code, contentType, body := s.get("tester", rckpts+tc.path, "")
+			if code != tc.code || !strings.Contains(body, tc.want) || strings.Contains(body, "KEY") {
+				t.Errorf("code %d, want %d: %s", code, tc.code, body)
+			}
+			if tc.code == 200 && (body != tc.want || !strings.HasPrefix(contentType, "text/plain")) {
+				t.Errorf("%s: %q", contentType, body)
+			}
+		})
+	}
+}
+
+func TestOpenAPIDescribesOurKinds(t *testing.T) {
+	s := startServer(t, "127.0.0.1:0")
+	_, _, v2 := s.get("tester", "/openapi/v2", "application/json")
+	_, _, v3 := s.get("tester", "/openapi/v3"+groupPath, "application/json")
+	for _, document := range []string{v2, v3} {
+		mustContain(t, document,
+			"org.haproxy-haptic.retained.v1alpha1.RetainedCheckpointStatus",
+			"path of the auxiliary file to return instead of the configuration",
+			`"x-kubernetes-group-version-kind":[{"group":"retained.haproxy-haptic.org","kind":"DeploymentIntent","version":"v1alpha1"}]`)
+	}
+	var parsed struct {
+		Definitions map[string]struct {
+			Properties map[string]struct{ Description string }
+		}
+	}
+	if err := json.Unmarshal([]byte(v2), &parsed); err != nil {
+		t.Fatal(err)
+	}
+	for name, definition := range parsed.Definitions {
+		if !strings.HasPrefix(name, "org.haproxy-haptic.") {
+			continue
+		}
+		for field, property := range definition.Properties {
+			if property.Description == "" {
+				t.Errorf("%s.%s has no description", name, field)
+			}
+		}
+	}
+}
