@@ -65,31 +65,31 @@ func manifestPart(t *testing.T, m api.Manifest) part {
 	return part{`form-data; name="manifest"`, string(encoded)}
 }
 
-// TestBadRequestsChangeNothing: each gets a precise refusal, and the pod, its
-// journal and its folder stay as they were.
-func TestBadRequestsChangeNothing(t *testing.T) {
-	t.Parallel()
-	p := newPod(t)
-	p.mustLoad(p.output("one"))
-	good := p.request(p.output("two").with("a.map", "a b\n"))
+// badRequest is a body and the refusal it has to get.
+type badRequest struct {
+	name    string
+	parts   []part
+	stage   string
+	message string
+}
+
+// hostile lists bodies that break the contract in one place each, around a
+// manifest that would be good.
+func hostile(t *testing.T, good client.ApplyRequest) []badRequest {
+	t.Helper()
+	manifest := manifestPart(t, good.Manifest)
 	plan := part{`form-data; name="plan"`, string(good.Plan)}
-	config := filePart(api.ConfigPath, p.config("two"))
+	config := filePart(api.ConfigPath, string(good.Parts[api.ConfigPath]))
 	withPath := func(path string) []part {
 		m := good.Manifest
 		m.Files = append([]api.File{api.Declare(api.FileSpec{Path: path, Kind: api.KindMap}, []byte("x"))}, m.Files...)
 		return []part{manifestPart(t, m), plan, config, filePart("a.map", "a b\n"), filePart(path, "x")}
 	}
-	manifest := manifestPart(t, good.Manifest)
 	tooMany := good.Manifest
 	for i := range api.MaxFiles {
 		tooMany.Files = append(tooMany.Files, api.Declare(api.FileSpec{Path: fmt.Sprint("f", i), Kind: api.KindMap}, nil))
 	}
-	tests := []struct {
-		name    string
-		parts   []part
-		stage   string
-		message string
-	}{
+	return []badRequest{
 		{"a path that leaves the folder", withPath("../x"), api.StageManifest, `".." element`},
 		{"a path that leaves it from below", withPath("a/../../x"), api.StageManifest, `".." element`},
 		{"an absolute path", withPath("/etc/x"), api.StageManifest, "must not be absolute"},
@@ -112,8 +112,17 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 		{"a plan of another proof", []part{manifest, {plan.disposition, "x"}}, api.StageParts, "declared is"},
 		{"no plan", []part{manifest, config, filePart("a.map", "a b\n")}, api.StageParts, "plan part is missing"},
 	}
-	before, slots := p.state(true), p.listing()
-	for _, tc := range tests {
+}
+
+// TestBadRequestsChangeNothing: each gets a precise refusal, and the pod, its
+// journal and its folder stay as they were.
+func TestBadRequestsChangeNothing(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.mustLoad(p.output("one"))
+	good := p.request(p.output("two").with("a.map", "a b\n"))
+	before, files := p.state(true), p.listing()
+	for _, tc := range hostile(t, good) {
 		t.Run(tc.name, func(t *testing.T) {
 			contentType, body := encodeParts(t, tc.parts...)
 			status, answer := p.post(contentType, body)
@@ -122,24 +131,28 @@ func TestBadRequestsChangeNothing(t *testing.T) {
 			if status != http.StatusBadRequest || detail.Stage != tc.stage || !strings.Contains(detail.Message, tc.message) {
 				t.Errorf("status %d, %+v; want stage %s and %q", status, detail, tc.stage, tc.message)
 			}
-			if diff := cmp.Diff(slots, p.listing()); diff != "" {
+			if diff := cmp.Diff(files, p.listing()); diff != "" {
 				t.Errorf("files changed (-before +after):\n%s", diff)
 			}
 		})
 	}
 	t.Run("a body that is cut", func(t *testing.T) {
-		contentType, body := encodeParts(t, manifest, plan, config)
-		status, answer := p.post(contentType, io.LimitReader(body, int64(body.Len()-100)))
+		contentType, body := encodeParts(t, manifestPart(t, good.Manifest), filePart("a.map", "a b\n"))
+		status, answer := p.post(contentType, io.LimitReader(body, int64(body.Len()-20)))
 		if status != http.StatusBadRequest {
 			t.Errorf("status %d, %s", status, answer)
 		}
 	})
-	after := p.state(true)
-	// Only the missing plan passes the fence before it is found out.
-	if diff := cmp.Diff(before, after); diff != "" {
+	t.Run("a body that is too large", func(t *testing.T) {
+		contentType, body := encodeParts(t, manifestPart(t, good.Manifest), part{`form-data; name="plan"`, strings.Repeat("x", api.MaxApplyBytes)})
+		if status, answer := p.post(contentType, body); status != http.StatusBadRequest {
+			t.Errorf("status %d, %s", status, answer)
+		}
+	})
+	if diff := cmp.Diff(before, p.state(true)); diff != "" {
 		t.Errorf("state (-before +after):\n%s", diff)
 	}
-	if diff := cmp.Diff(slots, p.listing()); diff != "" {
+	if diff := cmp.Diff(files, p.listing()); diff != "" {
 		t.Errorf("files (-before +after):\n%s", diff)
 	}
 }
