@@ -1,0 +1,212 @@
+package publish
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+)
+
+// objectKey names a stored file.
+type objectKey struct {
+	kind, name string
+}
+
+// listed is what one list per kind showed, in order of kinds and names.
+type listed struct {
+	order []objectKey
+	found map[objectKey]*child
+}
+
+// listChildren reads every kind once, live. It answers the first read of each
+// child and gives the candidates for deletion.
+func (p *Publisher) listChildren(ctx context.Context, selector map[string]string) (*listed, error) {
+	l := &listed{found: map[objectKey]*child{}}
+	for _, k := range p.kinds {
+		found, err := k.list(ctx, labels.SelectorFromSet(selector).String())
+		if err != nil {
+			return nil, fmt.Errorf("list %s objects: %w", k.name(), err)
+		}
+		for _, c := range found {
+			key := objectKey{kind: k.name(), name: c.GetName()}
+			l.order = append(l.order, key)
+			l.found[key] = c
+		}
+	}
+	return l, nil
+}
+
+// stored gives what was listed as values for verification.
+func (l *listed) stored() []*checkpoint.StoredChild {
+	all := make([]*checkpoint.StoredChild, 0, len(l.order))
+	for _, key := range l.order {
+		all = append(all, l.found[key].stored)
+	}
+	return all
+}
+
+// childSet is the children that a publication needs, and what it knows of them.
+type childSet struct {
+	owner  owner
+	labels map[string]string
+	// claim is this publication's own.
+	claim string
+	// name gives a file's object name.
+	name func(*file) string
+	// committed are the children that committed references already name. They
+	// keep their claim; all others get a fresh one, so that a deletion which is
+	// under way loses.
+	committed map[objectKey]bool
+	listed    *listed
+}
+
+// ensureChildren makes every file of the output exist as it should be. It
+// reports how many had to be written.
+func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet) (written int, err error) {
+	for i := range e.files {
+		wrote, err := p.ensureChild(ctx, &e.files[i], set)
+		if wrote {
+			written++
+		}
+		if err != nil {
+			return written, fmt.Errorf("publish %s: %w", e.files[i].Path, err)
+		}
+	}
+	return written, nil
+}
+
+func (p *Publisher) ensureChild(ctx context.Context, f *file, set childSet) (wrote bool, err error) {
+	k := p.kindNamed(f.Family.Kind())
+	name := set.name(f)
+	key := objectKey{kind: k.name(), name: name}
+	want := buildChild(f, metav1.ObjectMeta{
+		Name: name, Namespace: p.settings.Template.Namespace, Labels: set.labels, OwnerReferences: ownedBy(set.owner),
+	}, set.claim)
+	current := set.listed.found[key]
+	err = p.retry(ctx, func(ctx context.Context, again bool) error {
+		if again {
+			var err error
+			if current, err = k.get(ctx, name); apierrors.IsNotFound(err) {
+				current = nil
+			} else if err != nil {
+				return err
+			}
+		}
+		write, err := judgeChild(current, want, f, set, key)
+		if err != nil || !write {
+			return err
+		}
+		if err := p.fence.Check(ctx); err != nil {
+			return err
+		}
+		if current == nil {
+			_, err = k.create(ctx, want)
+		} else {
+			_, err = k.update(ctx, current, want)
+		}
+		if err != nil {
+			return explain(err, "write %s %s", k.name(), name)
+		}
+		wrote = true
+		return nil
+	})
+	return wrote, err
+}
+
+// judgeChild decides whether an object must be written, and sets the claim that
+// want then carries. An object that is being deleted cannot satisfy a
+// publication, and one that another controller owns is not ours to change.
+func judgeChild(current *child, want metav1.Object, f *file, set childSet, key objectKey) (write bool, err error) {
+	if current == nil {
+		return true, nil
+	}
+	if current.GetDeletionTimestamp() != nil {
+		return false, fmt.Errorf("%s %s: %w", key.kind, key.name, ErrTerminating)
+	}
+	if metav1.GetControllerOf(current) != nil && !set.owner.controls(current) {
+		return false, fmt.Errorf("%s %s: %w", key.kind, key.name, ErrForeign)
+	}
+	claim := set.claim
+	if set.committed[key] && current.claim() != "" {
+		claim = current.claim()
+	}
+	want.GetAnnotations()[v1alpha1.AnnotationAuxiliaryClaim] = claim
+	same := set.owner.controls(current) &&
+		contains(current.GetLabels(), want.GetLabels()) && contains(current.GetAnnotations(), want.GetAnnotations()) &&
+		storesFile(current.stored, f)
+	return !same, nil
+}
+
+func contains(current, want map[string]string) bool {
+	for key, value := range want {
+		if current[key] != value {
+			return false
+		}
+	}
+	return true
+}
+
+// storesFile tells whether an object holds exactly the file: the bytes, not the
+// text by which a compressor may spell them. Certificates are compared by their
+// bytes too.
+func storesFile(stored *checkpoint.StoredChild, f *file) bool {
+	if stored.Family != f.Family || stored.Path != f.Path || stored.Checksum != f.checksum || len(stored.Problems) > 0 {
+		return false
+	}
+	if f.Family.NamedByFile() && stored.FileName != f.Name {
+		return false
+	}
+	if !f.Family.IsSecret() && stored.Empty != (len(f.content) == 0) {
+		return false
+	}
+	content, err := checkpoint.Load(stored.Text, stored.Compressed, nil)
+	return err == nil && bytes.Equal(content, f.content)
+}
+
+func (p *Publisher) kindNamed(name string) childKind {
+	for _, k := range p.kinds {
+		if k.name() == name {
+			return k
+		}
+	}
+	// Families and kinds are fixed by the format, so this cannot be reached.
+	panic("no client for kind " + name)
+}
+
+// deleteChild deletes an object that nothing references, as it was judged. Only
+// a write that left its claim alone, such as a status, may be in between: a new
+// claim means that a publication is about to reference it.
+func (p *Publisher) deleteChild(ctx context.Context, k childKind, judged *child) error {
+	current := judged
+	err := p.retry(ctx, func(ctx context.Context, again bool) error {
+		if again {
+			live, err := k.get(ctx, judged.GetName())
+			if err != nil {
+				return err
+			}
+			if live.GetUID() != judged.GetUID() || live.claim() != judged.claim() {
+				klog.FromContext(ctx).V(2).Info("Kept a file that was claimed again", "kind", k.name(), "object", klog.KObj(judged))
+				return errKept
+			}
+			current = live
+		}
+		if err := p.fence.Check(ctx); err != nil {
+			return err
+		}
+		return k.delete(ctx, current)
+	})
+	switch {
+	case err == nil:
+		p.metrics.Collected.WithLabelValues(k.name()).Inc()
+	case apierrors.IsNotFound(err), err == errKept:
+		return nil
+	}
+	return err
+}
