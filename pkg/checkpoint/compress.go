@@ -52,11 +52,29 @@ func Store(content []byte, threshold int64) (text string, compressed bool) {
 // a nil budget bounds the value alone. A value beyond a bound is an ErrTooLarge
 // and has cost no more than the bound.
 func Load(text string, compressed bool, limit *Budget) ([]byte, error) {
+	content, err := loadView(text, compressed, limit)
+	if err != nil || compressed {
+		return content, err
+	}
+	return []byte(text), nil
+}
+
+// loadView is Load without a copy of plain text: the content must not be written to.
+func loadView(text string, compressed bool, limit *Budget) ([]byte, error) {
 	bound := int64(MaxValue)
 	if limit != nil {
 		bound = min(bound, limit.remaining)
 	}
-	content, err := load(text, compressed, bound)
+	var content []byte
+	var err error
+	switch {
+	case compressed:
+		content, err = unpack(text, bound)
+	case int64(len(text)) > bound:
+		err = tooLarge(int64(len(text)), bound)
+	default:
+		content = viewBytes(text)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -64,16 +82,6 @@ func Load(text string, compressed bool, limit *Budget) ([]byte, error) {
 		limit.remaining -= int64(len(content))
 	}
 	return content, nil
-}
-
-func load(text string, compressed bool, bound int64) ([]byte, error) {
-	if compressed {
-		return unpack(text, bound)
-	}
-	if int64(len(text)) > bound {
-		return nil, tooLarge(int64(len(text)), bound)
-	}
-	return []byte(text), nil
 }
 
 // pack is zstd then base64, whatever the size.

@@ -40,7 +40,7 @@ func decodePayload(retainedPlan string) (*payload, error) {
 	if err != nil {
 		return p, fmt.Errorf("outer layer: %w", err)
 	}
-	inner, err := p.readOuter(string(outer))
+	inner, err := p.readOuter(viewString(outer))
 	if err != nil {
 		return p, fmt.Errorf("outer layer: %w", err)
 	}
@@ -48,7 +48,7 @@ func decodePayload(retainedPlan string) (*payload, error) {
 	if err != nil {
 		return p, fmt.Errorf("inner layer: %w", err)
 	}
-	if err := p.readInner(string(rawInner)); err != nil {
+	if err := p.readInner(viewString(rawInner)); err != nil {
 		return p, fmt.Errorf("inner layer: %w", err)
 	}
 	if p.decoded, err = plan.DecodeString(p.planText); err != nil {

@@ -14,8 +14,8 @@ func IngestCheckpoint(s *StoredCheckpoint) *CheckpointFacts {
 	return facts
 }
 
-// readCheckpoint is ingestion that hands out configuration and payload too; nil
-// where they cannot be read.
+// readCheckpoint is ingestion that hands out configuration and payload too, which
+// must not be written to; nil where they cannot be read.
 func readCheckpoint(s *StoredCheckpoint, budget *Budget) (*CheckpointFacts, []byte, *payload) {
 	f := &CheckpointFacts{
 		Meta:     s.Meta.keep(),
@@ -70,7 +70,7 @@ func (f *CheckpointFacts) readConfiguration(s *StoredCheckpoint, budget *Budget)
 		f.findings.damaged(ReasonConfigurationUnreadable, f.object(), "spec.content is empty")
 		return nil
 	}
-	configuration, err := Load(s.Content, s.Compressed, budget)
+	configuration, err := loadView(s.Content, s.Compressed, budget)
 	if err != nil {
 		f.findings.unreadable(ReasonConfigurationUnreadable, f.object(), "spec.content", err)
 		return nil

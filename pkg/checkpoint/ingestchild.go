@@ -16,7 +16,8 @@ func IngestChild(s *StoredChild) *ChildFacts {
 	return facts
 }
 
-// readChild is ingestion that hands out the content too; nil if it cannot be read.
+// readChild is ingestion that hands out the content too, which must not be
+// written to; nil if it cannot be read.
 func readChild(s *StoredChild, budget *Budget) (*ChildFacts, []byte) {
 	f := &ChildFacts{
 		Meta:     s.Meta.keep(),
@@ -27,7 +28,7 @@ func readChild(s *StoredChild, budget *Budget) (*ChildFacts, []byte) {
 		findings: slices.Clone(s.Problems),
 	}
 	f.checkShape(s)
-	content, err := Load(s.Text, s.Compressed, budget)
+	content, err := loadView(s.Text, s.Compressed, budget)
 	if err != nil {
 		f.Checksum = strings.Clone(s.Checksum)
 		f.findings.unreadable(ReasonContentUnreadable, f.object(), "content", err)

@@ -45,7 +45,7 @@ func (f *CheckpointFacts) checkLines(p *payload, backend, what, expected string,
 
 // keepPlan keeps of the plan what children are compared with.
 func (f *CheckpointFacts) keepPlan(p *payload) {
-	f.planJSON = Summarize([]byte(p.planText))
+	f.planJSON = Summarize(viewBytes(p.planText))
 	runtimePaths := make(map[string]string, len(f.Descriptors))
 	for _, d := range f.Descriptors {
 		runtimePaths[d.RuntimePath] = d.RuntimePath

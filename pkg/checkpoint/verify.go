@@ -1,6 +1,6 @@
 package checkpoint
 
-import "slices"
+import "bytes"
 
 // Bundle is everything stored of one checkpoint, as bytes.
 type Bundle struct {
@@ -45,6 +45,20 @@ type verification struct {
 
 // Verify is ingestion and judgement of the bundle's bytes, see the function.
 func (b Bundle) Verify() (Verdict, *Output) {
+	verdict, v, items := b.read()
+	if verdict.State == Damaged || verdict.Evidence == "" {
+		return verdict, nil
+	}
+	return verdict, v.restore(items)
+}
+
+// Judge is Verify for those who want no output: it copies nothing.
+func (b Bundle) Judge() Verdict {
+	verdict, _, _ := b.read()
+	return verdict
+}
+
+func (b Bundle) read() (Verdict, *verification, []item) {
 	v := &verification{Bundle: b, budget: NewBudget(), children: make(map[childKey]*loadedChild, len(b.Children))}
 	for _, child := range b.Children {
 		if child.Namespace != b.Checkpoint.Namespace {
@@ -62,10 +76,7 @@ func (b Bundle) Verify() (Verdict, *Output) {
 	})
 	j.ContentChecksum = func(string) (string, bool) { return v.contentChecksum(j.items), true }
 	verdict := j.judge()
-	if verdict.State == Damaged || verdict.Evidence == "" {
-		return verdict, nil
-	}
-	return verdict, v.restore(j.items)
+	return verdict, v, j.items
 }
 
 func (v *verification) child(kind, name string) (*ChildFacts, Presence) {
@@ -98,14 +109,17 @@ func (v *verification) contentChecksum(items []item) string {
 	return ContentChecksum(v.configuration, v.artifacts(items))
 }
 
-// restore puts the output together as it was published.
+// restore puts the output together as it was published, in memory of its own.
 func (v *verification) restore(items []item) *Output {
 	o := &Output{
 		ConfigurationPath: v.facts.Path,
-		Configuration:     v.configuration,
+		Configuration:     bytes.Clone(v.configuration),
 		Plan:              v.payload.decoded.Plan,
 		Backends:          v.payload.backends,
-		Artifacts:         slices.Clip(v.artifacts(items)),
+		Artifacts:         v.artifacts(items),
+	}
+	for i := range o.Artifacts {
+		o.Artifacts[i].Content = bytes.Clone(o.Artifacts[i].Content)
 	}
 	if o.Backends == nil {
 		o.Backends = map[string]BackendText{}
