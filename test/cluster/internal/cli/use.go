@@ -26,7 +26,7 @@ func newEnv(dir func() (state.Dir, error)) *cobra.Command {
 			if err := linkKubectl(d); err != nil {
 				return err
 			}
-			fmt.Printf("export KUBECONFIG=%q\nexport PATH=%q:\"$PATH\"\n", d.Kubeconfig(), d.ToolDir())
+			fmt.Printf("export KUBECONFIG=%q\nexport "+state.EnvKubectlCache+"=%q\nexport PATH=%q:\"$PATH\"\n", d.Kubeconfig(), d.KubectlCache(), d.ToolDir())
 			return nil
 		},
 	}
@@ -94,8 +94,10 @@ state directory than the default is chosen with ` + state.EnvDir + `.`,
 			if err != nil {
 				return err
 			}
-			if err := os.Setenv("KUBECONFIG", d.Kubeconfig()); err != nil {
-				return fmt.Errorf("setting KUBECONFIG: %w", err)
+			for name, value := range map[string]string{"KUBECONFIG": d.Kubeconfig(), state.EnvKubectlCache: d.KubectlCache()} {
+				if err := os.Setenv(name, value); err != nil {
+					return fmt.Errorf("setting %s: %w", name, err)
+				}
 			}
 			if code := controlplane.RunKubectl(args); code != 0 {
 				return exitError(code)

@@ -84,10 +84,10 @@ func environment(dir state.Dir, base []string) []string {
 		switch name {
 		case "PATH":
 			path = value
-		case "KUBECONFIG":
+		case "KUBECONFIG", state.EnvKubectlCache:
 		default:
 			out = append(out, entry)
 		}
 	}
-	return append(out, "PATH="+dir.ToolDir()+":"+path, "KUBECONFIG="+dir.InsideKubeconfig())
+	return append(out, "PATH="+dir.ToolDir()+":"+path, "KUBECONFIG="+dir.InsideKubeconfig(), state.EnvKubectlCache+"="+dir.KubectlCache())
 }

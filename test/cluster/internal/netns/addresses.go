@@ -14,6 +14,4 @@ const (
 	APIServerIP = "10.96.0.1"
 	// APIServerAddress is where clients inside reach kube-apiserver.
 	APIServerAddress = APIServerIP + ":443"
-	// DNSIP answers names of Services and pods.
-	DNSIP = "10.96.0.10"
 )

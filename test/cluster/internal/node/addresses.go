@@ -41,22 +41,20 @@ func (a *addresses) first() netip.Addr {
 func (a *addresses) take() (netip.Addr, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	for start, wrapped := a.next, false; ; {
+	for range 1 << (a.prefix.Addr().BitLen() - a.prefix.Bits()) {
 		address := a.next
 		a.next = address.Next()
 		// The last address of the range is its broadcast address.
 		if !a.prefix.Contains(a.next) {
-			a.next, wrapped = a.first(), true
+			a.next = a.first()
 			continue
 		}
 		if !a.taken[address] {
 			a.taken[address] = true
 			return address, nil
 		}
-		if wrapped && a.next == start {
-			return netip.Addr{}, errNoAddress
-		}
 	}
+	return netip.Addr{}, errNoAddress
 }
 
 func (a *addresses) release(address netip.Addr) {

@@ -6,12 +6,17 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/holdfast-project/holdfast/test/cluster/internal/probes"
 	"github.com/holdfast-project/holdfast/test/cluster/internal/process"
 )
+
+// firstQuestion gives a process a moment to listen: asked sooner, it would fail
+// and wait a whole period for the next chance.
+const firstQuestion = 200 * time.Millisecond
 
 // probe runs the container's probes until the context ends: the startup probe
 // first, then the other two together.
@@ -50,6 +55,8 @@ func (c *container) probe(ctx context.Context, running *process.Process, unhealt
 				fail("liveness")
 			}
 		})
+		// A process that has only just started is not dead yet.
+		worker.First = probes.Period(spec)
 		workers.Go(func() {
 			defer stop()
 			defer cancel()
@@ -63,6 +70,7 @@ func (c *container) worker(spec *corev1.Probe, running *process.Process, kind st
 	return probes.Worker{
 		Spec:    spec,
 		Initial: initial,
+		First:   firstQuestion,
 		Ask:     func(ctx context.Context) error { return c.pod.prober.Ask(ctx, spec, target) },
 		Failed: func(err error) {
 			c.pod.event(corev1.EventTypeWarning, "Unhealthy", fmt.Sprintf("%s probe failed: container %s: %v", kind, c.spec.Name, err))
@@ -126,4 +134,13 @@ func (c *container) hook(ctx context.Context, running *process.Process, handler 
 		return sleep(ctx, handler.Sleep.Seconds)
 	}
 	return errors.New("this kind of hook is not supported")
+}
+
+func sleep(ctx context.Context, seconds int64) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(time.Duration(seconds) * time.Second):
+		return nil
+	}
 }

@@ -277,8 +277,10 @@ func (p *pod) deleteObject() {
 	options := *metav1.NewDeleteOptions(0)
 	options.Preconditions = metav1.NewUIDPreconditions(string(p.uid))
 	for p.gone.Err() == nil {
-		err := p.client.CoreV1().Pods(p.key.Namespace).Delete(p.gone, p.key.Name, options)
-		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
+		// Not with the context gone: our own deletion ends that one, often
+		// before the answer is here.
+		err := p.client.CoreV1().Pods(p.key.Namespace).Delete(p.ctx, p.key.Name, options)
+		if err == nil || apierrors.IsNotFound(err) || apierrors.IsConflict(err) || p.gone.Err() != nil {
 			return
 		}
 		p.logger.Error(err, "Deleting an ended pod failed, will retry")

@@ -1,24 +1,13 @@
 package node
 
 import (
-	"context"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/test/cluster/internal/netns"
 )
-
-func sleep(ctx context.Context, seconds int64) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(time.Duration(seconds) * time.Second):
-		return nil
-	}
-}
 
 // snapshot is everything a status is computed from.
 type snapshot struct {
@@ -28,8 +17,7 @@ type snapshot struct {
 	failure string
 	// containers in the order of the specification.
 	containers []containerView
-	// terminal says that no container will run again.
-	now metav1.Time
+	now        metav1.Time
 }
 
 type containerView struct {

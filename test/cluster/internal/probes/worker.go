@@ -12,6 +12,9 @@ type Worker struct {
 	Spec *corev1.Probe
 	// Initial is the verdict before the first result.
 	Initial bool
+	// First is how long after the initial delay the first question is asked.
+	// The kubelet's answer is chance, somewhere within the period.
+	First time.Duration
 	// Ask asks once.
 	Ask func(ctx context.Context) error
 	// Failed hears every failed question, for events.
@@ -23,11 +26,11 @@ type Worker struct {
 // Run asks until the context ends or, if once is set, until a first success:
 // that is how a startup probe works.
 func (w Worker) Run(ctx context.Context, once bool) {
-	if !sleep(ctx, time.Duration(w.Spec.InitialDelaySeconds)*time.Second) {
+	if !sleep(ctx, time.Duration(w.Spec.InitialDelaySeconds)*time.Second+w.First) {
 		return
 	}
 	tally := NewTally(w.Spec, w.Initial)
-	ticks := time.NewTicker(time.Duration(max(1, w.Spec.PeriodSeconds)) * time.Second)
+	ticks := time.NewTicker(Period(w.Spec))
 	defer ticks.Stop()
 	for {
 		err := w.Ask(ctx)
@@ -50,6 +53,11 @@ func (w Worker) Run(ctx context.Context, once bool) {
 		case <-ticks.C:
 		}
 	}
+}
+
+// Period is the time between two questions.
+func Period(spec *corev1.Probe) time.Duration {
+	return time.Duration(max(1, spec.PeriodSeconds)) * time.Second
 }
 
 func sleep(ctx context.Context, d time.Duration) bool {

@@ -14,6 +14,10 @@ import (
 // EnvDir names the environment variable that overrides the default directory.
 const EnvDir = "HOLDFAST_DEVCLUSTER"
 
+// EnvKubectlCache tells kubectl where to remember discovery, so that it does not
+// leave files in the user's home folder.
+const EnvKubectlCache = "KUBECACHEDIR"
+
 // maxDirLength keeps socket paths under the 108 bytes the kernel allows.
 const maxDirLength = 80
 
@@ -81,6 +85,9 @@ func (d Dir) InsideKubeconfig() string { return d.Path("pki", "inside.kubeconfig
 
 // ToolDir holds the kubectl link.
 func (d Dir) ToolDir() string { return d.Path("tools") }
+
+// KubectlCache is where kubectl remembers discovery.
+func (d Dir) KubectlCache() string { return d.Path("tools", "cache") }
 
 // ControlSocket is where commands are run inside the namespace.
 func (d Dir) ControlSocket() string { return d.Path("run", "control.sock") }

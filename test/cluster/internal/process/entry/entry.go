@@ -43,7 +43,7 @@ func become() *Failure {
 	if err := settle(spec); err != nil {
 		return &Failure{ReasonCreate, err.Error()}
 	}
-	path, err := lookPath(spec.Args[0], spec.Env, spec.Dir)
+	path, err := lookPath(spec.Args[0], spec.Env)
 	if err != nil {
 		return &Failure{ReasonRun, err.Error()}
 	}
@@ -91,7 +91,7 @@ func settle(spec Spec) error {
 }
 
 // lookPath finds the command by the container's PATH, in the container's files.
-func lookPath(name string, env []string, dir string) (string, error) {
+func lookPath(name string, env []string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}

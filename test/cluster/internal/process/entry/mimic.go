@@ -1,7 +1,9 @@
 package entry
 
 import (
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -44,7 +46,7 @@ func mimicEntry(from, to string, entry os.DirEntry) error {
 		}
 		return os.Symlink(link, to)
 	case entry.IsDir():
-		if err := os.Mkdir(to, 0o755); err != nil {
+		if err := os.Mkdir(to, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
 			return err
 		}
 	default:

@@ -2,6 +2,7 @@ package entry
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -21,6 +22,8 @@ type builder struct {
 	// private lists the mounts that belong to the root file system itself and
 	// become read-only with it.
 	private []string
+	// bound lists folders of the host taken with all that is mounted in them.
+	bound []string
 }
 
 // buildRoot makes a private root and moves into it. Nothing written below it
@@ -61,29 +64,73 @@ func buildRoot(spec Spec) error {
 // base lays the host's file systems into the root.
 func (b *builder) base() error {
 	if !b.overlay("/") {
-		if err := syscall.Mount("/", b.root, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
-			return fmt.Errorf("binding the host's files: %w", err)
+		if err := b.assemble(); err != nil {
+			return err
 		}
-		return b.memory("/dev/shm")
 	}
 	points, err := mountPoints()
 	if err != nil {
 		return err
 	}
 	for _, point := range points {
-		if point == "/" || below(point, "/proc") || below(point, "/sys") || below(point, "/dev") || below(point, b.hidden) {
+		if point == "/" || special(point) || below(point, b.hidden) || b.isBound(point) {
 			continue
 		}
 		if err := b.submount(point); err != nil {
 			return err
 		}
 	}
-	for _, special := range []string{"/dev", "/sys"} {
-		if err := syscall.Mount(special, b.root+special, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
-			return fmt.Errorf("binding %s: %w", special, err)
+	for _, point := range []string{"/dev", "/sys"} {
+		if err := syscall.Mount(point, b.root+point, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+			return fmt.Errorf("binding %s: %w", point, err)
 		}
 	}
 	return b.memory("/dev/shm")
+}
+
+// assemble makes the root from a layer over each of the host's top folders. An
+// ordinary user may not lay one over the whole root, because the kernel
+// protects what is mounted below it. Where not even that is allowed, the
+// host's own folder is taken.
+func (b *builder) assemble() error {
+	if err := syscall.Mount("tmpfs", b.root, "tmpfs", 0, "mode=0755"); err != nil {
+		return fmt.Errorf("creating root: %w", err)
+	}
+	b.private = append(b.private, "/")
+	entries, err := os.ReadDir("/")
+	if err != nil {
+		return fmt.Errorf("reading the host's root: %w", err)
+	}
+	for _, item := range entries {
+		point := "/" + item.Name()
+		if item.IsDir() {
+			if err := os.Mkdir(b.root+point, 0o755); err != nil {
+				return fmt.Errorf("creating root: %w", err)
+			}
+			if special(point) || b.overlay(point) {
+				continue
+			}
+			b.bound = append(b.bound, point)
+		}
+		if err := mimicEntry(point, b.root+point, item); err != nil {
+			return fmt.Errorf("taking %s over: %w", point, err)
+		}
+	}
+	return nil
+}
+
+// special file systems are mounted anew or taken as a whole.
+func special(point string) bool {
+	return below(point, "/proc") || below(point, "/sys") || below(point, "/dev")
+}
+
+func (b *builder) isBound(point string) bool {
+	for _, parent := range b.bound {
+		if below(point, parent) {
+			return true
+		}
+	}
+	return false
 }
 
 // submount covers a further file system of the host, privately if possible.
@@ -97,10 +144,20 @@ func (b *builder) submount(point string) error {
 	if info.IsDir() && b.overlay(point) {
 		return nil
 	}
-	if err := syscall.Mount(point, target, "", syscall.MS_BIND, ""); err != nil {
+	if err := bindMount(point, target); err != nil {
 		return fmt.Errorf("binding %s: %w", point, err)
 	}
 	return nil
+}
+
+// bindMount leaves out what is mounted below the source, unless an ordinary
+// user must take both: what the host mounted cannot be uncovered by him.
+func bindMount(source, target string) error {
+	err := syscall.Mount(source, target, "", syscall.MS_BIND, "")
+	if errors.Is(err, syscall.EINVAL) {
+		return syscall.Mount(source, target, "", syscall.MS_BIND|syscall.MS_REC, "")
+	}
+	return err
 }
 
 // overlay mounts a writable layer over one file system and says whether that
@@ -162,7 +219,7 @@ func (b *builder) bind(m Mount) error {
 	if err != nil {
 		return err
 	}
-	if err := syscall.Mount(m.Source, target, "", syscall.MS_BIND|syscall.MS_REC, ""); err != nil {
+	if err := bindMount(m.Source, target); err != nil {
 		return fmt.Errorf("mounting at %s: %w", m.Target, err)
 	}
 	if m.ReadOnly {
