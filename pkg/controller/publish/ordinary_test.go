@@ -1,0 +1,287 @@
+package publish
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
+)
+
+// tally counts requests by verb.
+func tally(requests []request) map[string]int {
+	counts := map[string]int{}
+	for _, r := range requests {
+		counts[r.Verb]++
+	}
+	return counts
+}
+
+func TestOrdinaryPublicationMakesTheFewestRequests(t *testing.T) {
+	api, f := newFakeAPI(), &fence{}
+	p := newPublisher(api, f)
+	steps := []struct {
+		name   string
+		output *checkpoint.Output
+		want   map[string]int
+	}{
+		{name: "the first publication", output: site(t, "a"), want: map[string]int{"get": 1, "list": 4, "create": 6, "status": 1}},
+		{name: "nothing changed", output: site(t, "a"), want: map[string]int{"get": 1, "list": 4}},
+		{
+			name: "one map changed", output: site(t, "b"),
+			want: map[string]int{"get": 1, "list": 4, "update": 1, "create": 1, "status": 1, "delete": 1},
+		},
+	}
+	for _, step := range steps {
+		api.took()
+		f.checks = 0
+		must(t, p.outputNow(t, step.output))
+		requests := api.took()
+		if diff := cmp.Diff(step.want, tally(requests)); diff != "" {
+			t.Errorf("%s: requests (-want +got):\n%s", step.name, diff)
+		}
+		writes := 0
+		for _, r := range requests {
+			if r.writes() {
+				writes++
+			}
+			if r.Verb == "get" && r.Kind != v1alpha1.KindCfg {
+				t.Errorf("%s: a child was read: %+v", step.name, r)
+			}
+		}
+		if f.checks != writes {
+			t.Errorf("%s: %d checks of the term for %d writes", step.name, f.checks, writes)
+		}
+	}
+}
+
+func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	must(t, p.outputNow(t, site(t, "a")))
+	secrets, maps := api.names(v1alpha1.KindSecret), api.names(v1alpha1.KindMapFile)
+	before := read[corev1.Secret](api, objectKey{v1alpha1.KindSecret, secrets[0]})
+	must(t, p.outputNow(t, site(t, "b")))
+	if diff := cmp.Diff(secrets, api.names(v1alpha1.KindSecret)); diff != "" {
+		t.Errorf("Secrets (-want +got):\n%s", diff)
+	}
+	if after := read[corev1.Secret](api, objectKey{v1alpha1.KindSecret, secrets[0]}); !cmp.Equal(before, after) {
+		t.Errorf("an unchanged Secret was written:\n%s", cmp.Diff(before, after))
+	}
+	if now := api.names(v1alpha1.KindMapFile); len(now) != 1 || now[0] == maps[0] {
+		t.Errorf("maps are %v, were %v, want one new", now, maps)
+	}
+}
+
+func TestARepublishRepairsWhatWasChangedOrDeleted(t *testing.T) {
+	changes := map[string]func(api *fakeAPI){
+		"a map's entries": func(api *fakeAPI) {
+			edit(api, objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}, func(o *v1alpha1.HAProxyMapFile) {
+				o.Spec.Entries = "other backend\n"
+			})
+		},
+		"a certificate's bytes alone": func(api *fakeAPI) {
+			for _, name := range api.names(v1alpha1.KindSecret) {
+				edit(api, objectKey{v1alpha1.KindSecret, name}, func(o *corev1.Secret) {
+					for key := range o.Data {
+						if key != "path" {
+							o.Data[key] = []byte("other")
+						}
+					}
+				})
+			}
+		},
+		"an owner": func(api *fakeAPI) {
+			edit(api, objectKey{v1alpha1.KindCRTListFile, api.names(v1alpha1.KindCRTListFile)[0]}, func(o *v1alpha1.HAProxyCRTListFile) {
+				o.OwnerReferences = nil
+			})
+		},
+		"a label, so that no list shows the file": func(api *fakeAPI) {
+			edit(api, objectKey{v1alpha1.KindGeneralFile, api.names(v1alpha1.KindGeneralFile)[0]}, func(o *v1alpha1.HAProxyGeneralFile) {
+				o.Labels = nil
+			})
+		},
+		"a deleted file": func(api *fakeAPI) {
+			api.remove(objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]})
+		},
+		"the configuration": func(api *fakeAPI) {
+			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.Spec.Content = "other" })
+		},
+		"the references": func(api *fakeAPI) {
+			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles = nil })
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI()
+			p := newPublisher(api, &fence{})
+			must(t, p.outputNow(t, site(t, "a")))
+			want := contentOf(t, api)
+			change(api)
+			if cmp.Equal(want, contentOf(t, api)) {
+				t.Fatal("the change changed nothing")
+			}
+			must(t, p.outputNow(t, site(t, "a")))
+			if diff := cmp.Diff(want, contentOf(t, api)); diff != "" {
+				t.Errorf("after the repair (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// contentOf is everything stored but versions, UIDs, claims and generations.
+func contentOf(t *testing.T, api *fakeAPI) map[string]string {
+	t.Helper()
+	content := map[string]string{}
+	for _, c := range api.children(t) {
+		content[c.Kind+" "+c.Name] = fmt.Sprintf("%s %s %s %v %v", c.Path, c.Text, c.Checksum, c.Owners, c.Problems)
+	}
+	for _, k := range childKinds(api.clients()) {
+		found, err := k.list(t.Context(), "")
+		must(t, err)
+		for _, c := range found {
+			content["labels of "+c.GetName()] = fmt.Sprint(c.GetLabels())
+		}
+	}
+	cfg := read[v1alpha1.HAProxyCfg](api, ordinaryKey)
+	content["output"] = fmt.Sprintf("%+v %+v", cfg.Spec, cfg.Status.AuxiliaryFiles)
+	return content
+}
+
+func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	must(t, p.outputNow(t, site(t, "a")))
+	edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.OwnerReferences[0].UID = "other" })
+	api.took()
+	if err := p.outputNow(t, site(t, "b")); !errors.Is(err, ErrForeign) {
+		t.Errorf("publication over a foreign output = %v, want ErrForeign", err)
+	}
+	for _, r := range api.took() {
+		if r.writes() {
+			t.Errorf("wrote %+v", r)
+		}
+	}
+}
+
+func TestAFileThatIsBeingDeletedCannotSatisfyAPublication(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	must(t, p.outputNow(t, site(t, "a")))
+	key := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
+	edit(api, key, func(o *v1alpha1.HAProxyMapFile) {
+		now := metav1.Now()
+		o.DeletionTimestamp, o.Finalizers = &now, []string{"example.org/held"}
+	})
+	if err := p.outputNow(t, site(t, "a")); !errors.Is(err, ErrTerminating) {
+		t.Errorf("publication = %v, want ErrTerminating", err)
+	}
+	api.remove(key)
+	must(t, p.outputNow(t, site(t, "a")))
+}
+
+// A collector that stops at each of its points while another publisher returns
+// to the earlier output (casebook P16, ADR-0031's A to B to A).
+func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
+	// At each point the request is a deletion's: before it, or before the read
+	// that its retry makes.
+	points := map[string]func(r request, deletes *int) bool{
+		"just before the delete": func(r request, _ *int) bool { return r.Verb == "delete" },
+		"between the delete and its retry": func(r request, deletes *int) bool {
+			if r.Verb == "delete" {
+				*deletes++
+			}
+			return r.Verb == "get" && r.Kind == v1alpha1.KindMapFile && *deletes > 0
+		},
+	}
+	for name, stopAt := range points {
+		t.Run(name, func(t *testing.T) {
+			api := newFakeAPI()
+			collector, other := newPublisher(api, &fence{}), newPublisher(api, &fence{})
+			a := site(t, "a")
+			must(t, collector.outputNow(t, a))
+			mapOfA := api.names(v1alpha1.KindMapFile)[0]
+			deletes, stopped := 0, false
+			api.hooks(func(r request) error {
+				if r.Verb == "delete" && name != "just before the delete" && deletes == 0 {
+					// A mere status write makes the first delete conflict.
+					edit(api, objectKey{v1alpha1.KindMapFile, mapOfA}, func(o *v1alpha1.HAProxyMapFile) {
+						o.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{PodName: "pod-1"}}
+					})
+				}
+				if !stopped && stopAt(r, &deletes) {
+					stopped = true
+					must(t, other.outputNow(t, a))
+				}
+				return nil
+			}, nil)
+			must(t, collector.outputNow(t, site(t, "b")))
+			api.hooks(nil, nil)
+			if !stopped {
+				t.Fatal("the collector never came to that point")
+			}
+			if read[v1alpha1.HAProxyMapFile](api, objectKey{v1alpha1.KindMapFile, mapOfA}) == nil {
+				t.Error("the collector deleted a file that was claimed again")
+			}
+		})
+	}
+}
+
+func TestAStatusWriteDoesNotSaveAnUnreferencedFile(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	must(t, p.outputNow(t, site(t, "a")))
+	mapOfA := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
+	wrote := false
+	api.hooks(func(r request) error {
+		if r.Verb == "delete" && !wrote {
+			wrote = true
+			edit(api, mapOfA, func(o *v1alpha1.HAProxyMapFile) {
+				o.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{PodName: "pod-1"}}
+			})
+		}
+		return nil
+	}, nil)
+	must(t, p.outputNow(t, site(t, "b")))
+	if read[v1alpha1.HAProxyMapFile](api, mapOfA) != nil {
+		t.Error("the file is still there")
+	}
+}
+
+func TestATermThatEndsWritesNothingMore(t *testing.T) {
+	for endAt := 1; ; endAt++ {
+		api := newFakeAPI()
+		f := &fence{}
+		p := newPublisher(api, f)
+		must(t, p.outputNow(t, site(t, "a")))
+		must(t, p.checkpointNow(t, site(t, "a")))
+		f.set(func(f *fence) { f.checks, f.endAt = 0, endAt })
+		api.took()
+		err := errors.Join(p.outputNow(t, site(t, "b")), p.checkpointNow(t, site(t, "b")))
+		writes := 0
+		for _, r := range api.took() {
+			if r.writes() {
+				writes++
+			}
+		}
+		if writes > endAt-1 {
+			t.Errorf("%d writes with %d passed checks", writes, endAt-1)
+		}
+		pointers(t, api)
+		if err == nil {
+			if endAt < 8 {
+				t.Errorf("only %d checks were made", endAt-1)
+			}
+			return
+		}
+		if !errors.Is(err, fencing.ErrFenced) {
+			t.Errorf("publication = %v, want ErrFenced", err)
+		}
+	}
+}

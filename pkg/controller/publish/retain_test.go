@@ -1,0 +1,421 @@
+package publish
+
+import (
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/klauspost/compress/zstd"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
+)
+
+// published is an API with an ordinary output and one promoted checkpoint of it.
+func published(t testing.TB, f *fence, versions ...string) (*fakeAPI, *Publisher) {
+	t.Helper()
+	api := newFakeAPI()
+	p := newPublisher(api, f)
+	for _, version := range versions {
+		must(t, p.outputNow(t, site(t, version)))
+		must(t, p.checkpointNow(t, site(t, version)))
+	}
+	api.took()
+	return api, p
+}
+
+func checksums(t testing.TB, versions ...string) []string {
+	t.Helper()
+	var sums []string
+	for _, version := range versions {
+		sums = append(sums, site(t, version).Checksum())
+	}
+	return sums
+}
+
+func wantPointers(t testing.TB, api *fakeAPI, versions ...string) {
+	t.Helper()
+	if diff := cmp.Diff(checksums(t, versions...), pointers(t, api)); diff != "" {
+		t.Errorf("pointers (-want +got):\n%s", diff)
+	}
+}
+
+func TestCheckpointPublicationMakesTheFewestRequests(t *testing.T) {
+	api, p := published(t, &fence{}, "a")
+	steps := []struct {
+		name    string
+		version string
+		// children that must be created or claimed anew.
+		k int
+		// lists per child kind.
+		lists int
+	}{
+		{name: "one map changed", version: "b", k: 1, lists: 2},
+		{name: "the same output again", version: "b", k: 0, lists: 1},
+		{name: "back to the predecessor", version: "a", k: 0, lists: 2},
+	}
+	for _, step := range steps {
+		api.took()
+		must(t, p.checkpointNow(t, site(t, step.version)))
+		requests := api.took()
+		counts := tally(requests)
+		if writes := counts["create"] + counts["update"] + counts["status"]; writes > step.k+4 || step.k == 0 && counts["create"] > 0 {
+			t.Errorf("%s: %d creates and updates for %d children: %v", step.name, writes, step.k, counts)
+		}
+		for _, r := range requests {
+			if r.Verb == "get" && r.Kind != v1alpha1.KindCfg {
+				t.Errorf("%s: a child was read: %+v", step.name, r)
+			}
+		}
+		lists := 0
+		for _, r := range requests {
+			if r.Verb == "list" && r.Kind == v1alpha1.KindSecret {
+				lists++
+			}
+		}
+		if lists != step.lists {
+			t.Errorf("%s: %d lists of Secrets, want %d", step.name, lists, step.lists)
+		}
+	}
+	wantPointers(t, api, "a", "b")
+	if n := len(api.names(v1alpha1.KindCfg)); n != 3 {
+		t.Errorf("%d outputs are stored, want the ordinary one and two checkpoints", n)
+	}
+}
+
+func TestAnIdenticalReceiptWritesNothing(t *testing.T) {
+	api, p := published(t, &fence{}, "a", "b")
+	must(t, p.checkpointNow(t, site(t, "b")))
+	for _, r := range api.took() {
+		if r.writes() {
+			t.Errorf("wrote %+v", r)
+		}
+	}
+}
+
+// Publication of b is interrupted at its nth write, for every n: refused, or
+// done with its reply lost. What is committed then must be usable, and the next
+// attempt must finish.
+func TestInterruptedAtAnyWriteThePointersStayUsable(t *testing.T) {
+	for _, lost := range []bool{false, true} {
+		for n := 1; ; n++ {
+			f := &fence{}
+			api, p := published(t, f, "z", "a")
+			writes, failed := 0, false
+			interrupt := func(r request) error {
+				if !r.writes() {
+					return nil
+				}
+				if writes++; writes == n {
+					failed = true
+					return apierrors.NewInternalError(errDown)
+				}
+				return nil
+			}
+			if lost {
+				api.hooks(nil, interrupt)
+			} else {
+				api.hooks(interrupt, nil)
+			}
+			err := errors.Join(p.outputNow(t, site(t, "b")), p.checkpointNow(t, site(t, "b")))
+			api.hooks(nil, nil)
+			if !failed {
+				if n < 9 {
+					t.Errorf("only %d writes were interrupted", n-1)
+				}
+				break
+			}
+			if err == nil {
+				t.Errorf("write %d failed (lost %v) and publication succeeded", n, lost)
+			}
+			if got := pointers(t, api); len(got) < 2 {
+				t.Errorf("after write %d (lost %v): pointers %v", n, lost, got)
+			}
+			// The next leader starts with nothing in memory.
+			p = newPublisher(api, f)
+			must(t, p.outputNow(t, site(t, "b")))
+			must(t, p.checkpointNow(t, site(t, "b")))
+			wantPointers(t, api, "b", "a")
+			if stored := api.names(v1alpha1.KindCfg); len(stored) != 3 {
+				t.Errorf("after write %d (lost %v): %d outputs are stored, want 3", n, lost, len(stored))
+			}
+			if maps := api.names(v1alpha1.KindMapFile); len(maps) != 3 {
+				t.Errorf("after write %d (lost %v): %d maps are stored, want one ordinary and two shared", n, lost, len(maps))
+			}
+		}
+	}
+}
+
+func TestAPromotedCheckpointThatWasDamagedIsPublishedAgain(t *testing.T) {
+	changes := map[string]func(api *fakeAPI){
+		"a shared map's entries": func(api *fakeAPI) {
+			edit(api, sharedMap(t, api), func(o *v1alpha1.HAProxyMapFile) { o.Spec.Entries = "other backend\n" })
+		},
+		"a shared map is gone": func(api *fakeAPI) { api.remove(sharedMap(t, api)) },
+		"its references": func(api *fakeAPI) {
+			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles.MapFiles = nil })
+		},
+		"its receipt": func(api *fakeAPI) {
+			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.DeployedToPods = nil })
+		},
+		"its configuration": func(api *fakeAPI) {
+			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Spec.Content += "\n" })
+		},
+		"it is gone": func(api *fakeAPI) { api.remove(checkpointKey(t, api, 0)) },
+		"a certificate": func(api *fakeAPI) {
+			for _, name := range api.names(v1alpha1.KindSecret) {
+				edit(api, objectKey{v1alpha1.KindSecret, name}, func(o *corev1.Secret) {
+					for key := range o.Data {
+						if key != "path" {
+							o.Data[key] = []byte("forged")
+						}
+					}
+				})
+			}
+		},
+	}
+	for name, change := range changes {
+		t.Run(name, func(t *testing.T) {
+			api, p := published(t, &fence{}, "a")
+			change(api)
+			must(t, p.checkpointNow(t, site(t, "a")))
+			wantPointers(t, api, "a")
+		})
+	}
+}
+
+// checkpointKey is the object that the pointer at that position names.
+func checkpointKey(t testing.TB, api *fakeAPI, position int) objectKey {
+	t.Helper()
+	ordinary := read[v1alpha1.HAProxyCfg](api, ordinaryKey)
+	return objectKey{v1alpha1.KindCfg, ordinary.Status.RetainedConfigs[position].Name}
+}
+
+func sharedMap(t testing.TB, api *fakeAPI) objectKey {
+	t.Helper()
+	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
+	return objectKey{v1alpha1.KindMapFile, cfg.Status.AuxiliaryFiles.MapFiles[0].Name}
+}
+
+func TestACheckpointThatDoesNotVerifyIsNotPromoted(t *testing.T) {
+	api, p := published(t, &fence{}, "a")
+	must(t, p.outputNow(t, site(t, "b")))
+	api.hooks(nil, func(r request) error {
+		// The bytes change between the write and the read-back.
+		if r.Verb == "create" && r.Kind == v1alpha1.KindMapFile {
+			edit(api, objectKey{r.Kind, r.Name}, func(o *v1alpha1.HAProxyMapFile) { o.Spec.Entries = "other backend\n" })
+		}
+		return nil
+	})
+	if err := p.checkpointNow(t, site(t, "b")); !errors.Is(err, ErrNotVerified) {
+		t.Errorf("publication = %v, want ErrNotVerified", err)
+	}
+	api.hooks(nil, nil)
+	wantPointers(t, api, "a")
+}
+
+func TestRetention(t *testing.T) {
+	report := func(version string) func(t *testing.T, api *fakeAPI, f *fence) {
+		return func(t *testing.T, api *fakeAPI, _ *fence) {
+			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
+				o.Status.DeployedToPods = append(o.Status.DeployedToPods, v1alpha1.PodDeploymentStatus{
+					PodName: "pod-" + version, Checksum: site(t, version).Checksum(),
+				})
+			})
+		}
+	}
+	intend := func(version string) func(t *testing.T, api *fakeAPI, f *fence) {
+		return func(t *testing.T, _ *fakeAPI, f *fence) {
+			f.set(func(f *fence) { f.intent = fencing.Intent{PlanID: "p", Checksum: site(t, version).Checksum()} })
+		}
+	}
+	tests := []struct {
+		name string
+		with func(t *testing.T, api *fakeAPI, f *fence)
+		want []string
+	}{
+		{name: "newest and predecessor stay", want: []string{"d", "c"}},
+		{name: "what a pod reports stays", with: report("a"), want: []string{"d", "c", "a"}},
+		{name: "what the intent names stays", with: intend("a"), want: []string{"d", "c", "a"}},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			f := &fence{}
+			api, p := published(t, f, "a", "b")
+			if tc.with != nil {
+				tc.with(t, api, f)
+			}
+			for _, version := range []string{"c", "d"} {
+				must(t, p.outputNow(t, site(t, version)))
+				must(t, p.checkpointNow(t, site(t, version)))
+			}
+			wantPointers(t, api, tc.want...)
+			if n := len(api.names(v1alpha1.KindCfg)); n != len(tc.want)+1 {
+				t.Errorf("%d outputs are stored, want %d", n, len(tc.want)+1)
+			}
+			if n := len(api.names(v1alpha1.KindMapFile)); n != len(tc.want)+1 {
+				t.Errorf("%d maps are stored, want %d", n, len(tc.want)+1)
+			}
+			if n := len(api.names(v1alpha1.KindSecret)); n != 4 {
+				t.Errorf("%d Secrets are stored, want two ordinary and two shared", n)
+			}
+		})
+	}
+}
+
+func TestSharedFilesAreLeftAloneWhileACheckpointIsUncommitted(t *testing.T) {
+	api, p := published(t, &fence{}, "a", "b")
+	edit(api, checkpointKey(t, api, 1), func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles = nil })
+	before := len(api.names(v1alpha1.KindMapFile))
+	edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
+		// A pod keeps the uncommitted one in the list.
+		o.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{PodName: "p", Checksum: site(t, "a").Checksum()}}
+	})
+	must(t, p.checkpointNow(t, site(t, "c")))
+	if after := len(api.names(v1alpha1.KindMapFile)); after != before+1 {
+		t.Errorf("%d maps are stored, want %d and the new one", after, before)
+	}
+}
+
+func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
+	api, p := published(t, &fence{}, "a")
+	for _, key := range []objectKey{checkpointKey(t, api, 0), sharedMap(t, api)} {
+		api.mu.Lock()
+		copied := object{}
+		mustConvert(api.objects[key], &copied)
+		meta(copied)["name"] = "foreign"
+		meta(copied)["uid"] = "foreign-" + key.kind
+		meta(copied)["ownerReferences"].([]any)[0].(object)["uid"] = "other"
+		api.objects[objectKey{key.kind, "foreign"}] = copied
+		api.mu.Unlock()
+	}
+	must(t, p.checkpointNow(t, site(t, "b")))
+	for _, kind := range []string{v1alpha1.KindCfg, v1alpha1.KindMapFile} {
+		if read[v1alpha1.HAProxyMapFile](api, objectKey{kind, "foreign"}) == nil {
+			t.Errorf("a foreign %s was deleted", kind)
+		}
+	}
+}
+
+// The name covers the compressor's output; an equal payload under another name
+// must not become a second checkpoint.
+func TestACheckpointThatAnotherCompressorWroteIsReused(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	o := site(t, "a")
+	must(t, p.outputNow(t, o))
+	e, err := encode(o, defaultThreshold)
+	must(t, err)
+	e.payload = recompress(t, e.payload)
+	_, err = p.publishCheckpoint(quiet(), &receipt{output: o, entry: entryFor(o, "pod-1")}, e)
+	must(t, err)
+	stored := api.names(v1alpha1.KindCfg)
+	must(t, p.checkpointNow(t, o))
+	if diff := cmp.Diff(stored, api.names(v1alpha1.KindCfg)); diff != "" {
+		t.Errorf("stored outputs (-want +got):\n%s", diff)
+	}
+	wantPointers(t, api, "a")
+}
+
+func recompress(t *testing.T, payload string) string {
+	t.Helper()
+	packed, err := base64.StdEncoding.DecodeString(payload)
+	must(t, err)
+	decoder, err := zstd.NewReader(nil)
+	must(t, err)
+	defer decoder.Close()
+	raw, err := decoder.DecodeAll(packed, nil)
+	must(t, err)
+	if !json.Valid(raw) {
+		t.Fatal("the outer layer is not JSON")
+	}
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedBestCompression), zstd.WithEncoderCRC(false))
+	must(t, err)
+	other := base64.StdEncoding.EncodeToString(encoder.EncodeAll(raw, nil))
+	if other == payload {
+		t.Fatal("the other compressor wrote the same")
+	}
+	return other
+}
+
+func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
+	api, p := published(t, &fence{}, "a", "b")
+	stopped := false
+	other := newPublisher(api, &fence{})
+	api.hooks(func(r request) error {
+		// The collector is about to delete a's checkpoint.
+		if r.Verb == "delete" && r.Kind == v1alpha1.KindCfg && !stopped {
+			stopped = true
+			must(t, other.checkpointNow(t, site(t, "a")))
+		}
+		return nil
+	}, nil)
+	// Its pointers changed under it; what counts is what is committed in the end.
+	_ = p.checkpointNow(t, site(t, "c"))
+	api.hooks(nil, nil)
+	if !stopped {
+		t.Fatal("nothing was collected")
+	}
+	if got := pointers(t, api); len(got) < 2 || got[0] != site(t, "a").Checksum() {
+		t.Errorf("pointers %v, want a newest", got)
+	}
+}
+
+func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
+	api := newFakeAPI()
+	f := &fence{}
+	steps := 300
+	if testing.Short() {
+		steps = 60
+	}
+	p := newPublisher(api, f)
+	for i := range steps {
+		version := string("abc"[i*7%3])
+		if i%11 == 0 {
+			p = newPublisher(api, f) // a new term knows nothing
+		}
+		writes := 0
+		api.hooks(func(r request) error {
+			if r.writes() {
+				if writes++; i%3 == 0 && writes == 1+i%8 {
+					return apierrors.NewInternalError(errDown)
+				}
+			}
+			return nil
+		}, nil)
+		_ = p.outputNow(t, site(t, version))
+		_ = p.checkpointNow(t, site(t, version))
+		api.hooks(nil, nil)
+		pointers(t, api)
+		if t.Failed() {
+			t.Fatalf("at step %d", i)
+		}
+	}
+	must(t, p.outputNow(t, site(t, "a")))
+	must(t, p.checkpointNow(t, site(t, "a")))
+	if got := pointers(t, api); got[0] != site(t, "a").Checksum() {
+		t.Errorf("pointers %v, want a newest", got)
+	}
+}
+
+func TestAReceiptStaysWithItsCheckpoint(t *testing.T) {
+	api, p := published(t, &fence{}, "a")
+	must(t, p.removeGone(quiet(), map[string]string{}))
+	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
+	if len(cfg.Status.DeployedToPods) != 1 {
+		t.Errorf("the checkpoint has %d entries, want its receipt", len(cfg.Status.DeployedToPods))
+	}
+	again := site(t, "a")
+	e, err := encode(again, defaultThreshold)
+	must(t, err)
+	_, err = p.publishCheckpoint(quiet(), &receipt{output: again, entry: entryFor(again, "pod-2")}, e)
+	must(t, err)
+	cfg = read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
+	if got := cfg.Status.DeployedToPods; len(got) != 1 || got[0].PodName != "pod-1" {
+		t.Errorf("entries %v, want the first receipt", got)
+	}
+}
