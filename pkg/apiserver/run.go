@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
 
@@ -37,10 +38,15 @@ func Run(ctx context.Context, o *Options) error {
 		return fmt.Errorf("making a client for stored objects: %w", err)
 	}
 
+	schemaless, err := dynamic.NewForConfig(clientConfig)
+	if err != nil {
+		return fmt.Errorf("making a client without schema: %w", err)
+	}
+
 	metrics := viewfeed.NewMetrics(legacyregistry.Registerer())
 	caches := viewfeed.NewViews(time.Now(), metrics)
 	server, err := newServer(config, caches, viewfeed.New(viewfeed.Config{
-		Client:         viewfeed.ClusterClient(stored, core),
+		Client:         viewfeed.ClusterClient(stored, core, schemaless),
 		Namespaces:     o.Namespaces,
 		WithoutSecrets: o.WithoutSecrets,
 		Views:          caches,

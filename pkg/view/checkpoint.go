@@ -144,32 +144,40 @@ func artifacts(verdicts []checkpoint.ArtifactVerdict) []views.ArtifactStatus {
 
 func (in *CheckpointInput) verified() finding {
 	verdict := &in.Verdict
-	message := verdict.Message
-	if more := others(verdict); more > 0 {
-		message = fmt.Sprintf("%s (and %d more findings)", message, more)
-	}
-	status := metav1.ConditionUnknown
 	switch verdict.State {
 	case checkpoint.Verified:
-		status = metav1.ConditionTrue
+		message := fmt.Sprintf("configuration, plan and %d files are what their names and checksums say", len(verdict.Artifacts))
+		return isTrue(string(verdict.Reason), message, in.Modified)
 	case checkpoint.Damaged:
-		status = metav1.ConditionFalse
+		return isFalse(string(verdict.Reason), summary(verdict), in.Modified)
 	}
-	return finding{status, string(verdict.Reason), message, in.Modified}
+	return isUnknown(string(verdict.Reason), summary(verdict), in.Modified)
 }
 
-// others counts the findings of the worst state that the summary leaves out.
-func others(verdict *checkpoint.Verdict) int {
-	if verdict.State == checkpoint.Verified {
-		return 0
-	}
-	count := -1
-	for _, f := range verdict.Findings {
-		if f.State == verdict.State {
-			count++
+// summary is the first finding of the worst state, with the path of the file it
+// is about, and how many more there are.
+func summary(verdict *checkpoint.Verdict) string {
+	message := verdict.Message
+	for i := range verdict.Artifacts {
+		artifact := &verdict.Artifacts[i]
+		if artifact.Path != "" && artifact.State == verdict.State && artifact.Message == message {
+			message = fmt.Sprintf("file %s: %s", artifact.Path, message)
+			break
 		}
 	}
-	return max(count, 0)
+	more := -1
+	for _, f := range verdict.Findings {
+		if f.State == verdict.State {
+			more++
+		}
+	}
+	switch {
+	case more == 1:
+		message += " (and one more finding)"
+	case more > 1:
+		message += fmt.Sprintf(" (and %d more findings)", more)
+	}
+	return message
 }
 
 func (in *CheckpointInput) promoted() finding {

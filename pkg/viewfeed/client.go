@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
@@ -25,13 +26,13 @@ type Client interface {
 	Get(ctx context.Context, kind, namespace, name string) (runtime.Object, error)
 }
 
-// ClusterClient reads from a cluster.
-func ClusterClient(stored versioned.Interface, core kubernetes.Interface) Client {
+// ClusterClient reads from a cluster. Templates are read without a schema: those
+// of another controller may have fields of other types, and views need little
+// of them.
+func ClusterClient(stored versioned.Interface, core kubernetes.Interface, schemaless dynamic.Interface) Client {
 	haptic := stored.HapticV1alpha1()
 	return clusterClient{
-		v1alpha1.KindTemplateConfig: reader(func(ns string) typed[*v1alpha1.HAProxyTemplateConfigList, *v1alpha1.HAProxyTemplateConfig] {
-			return haptic.HAProxyTemplateConfigs(ns)
-		}),
+		v1alpha1.KindTemplateConfig: templateReader(schemaless.Resource(v1alpha1.SchemeGroupVersion.WithResource("haproxytemplateconfigs"))),
 		v1alpha1.KindCfg: reader(func(ns string) typed[*v1alpha1.HAProxyCfgList, *v1alpha1.HAProxyCfg] {
 			return haptic.HAProxyCfgs(ns)
 		}),
@@ -78,6 +79,20 @@ func reader[L, O runtime.Object](in func(namespace string) typed[L, O]) kindRead
 		},
 		get: func(ctx context.Context, namespace, name string) (runtime.Object, error) {
 			return in(namespace).Get(ctx, name, metav1.GetOptions{})
+		},
+	}
+}
+
+func templateReader(templates dynamic.NamespaceableResourceInterface) kindReader {
+	return kindReader{
+		list: func(ctx context.Context, namespace string, opts metav1.ListOptions) (runtime.Object, error) {
+			return templates.Namespace(namespace).List(ctx, opts)
+		},
+		watch: func(ctx context.Context, namespace string, opts metav1.ListOptions) (watch.Interface, error) {
+			return templates.Namespace(namespace).Watch(ctx, opts)
+		},
+		get: func(ctx context.Context, namespace, name string) (runtime.Object, error) {
+			return templates.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 		},
 	}
 }

@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -55,6 +56,9 @@ func newCluster() *cluster {
 }
 
 func kindOf(obj runtime.Object) string {
+	if template, ok := obj.(*unstructured.Unstructured); ok {
+		return template.GetKind()
+	}
 	kind := fmt.Sprintf("%T", obj)
 	return kind[slices.Index([]byte(kind), '.')+1:]
 }

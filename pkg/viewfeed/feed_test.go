@@ -424,12 +424,32 @@ func TestOnlyServedNamespacesAreStreamed(t *testing.T) {
 			c.put(obj)
 		}
 		elsewhere := f.template.DeepCopy()
-		elsewhere.Namespace = "elsewhere"
+		elsewhere.SetNamespace("elsewhere")
 		c.put(elsewhere)
 	}, func(p *pipeline) {
 		p.expect(sound)
 		if p.views.Intents.Len() != 1 {
 			t.Errorf("%d intents, want that of namespace %s", p.views.Intents.Len(), namespace)
+		}
+	})
+}
+
+func TestTemplateOfAnotherControllerIsRead(t *testing.T) {
+	running(t, func(c *cluster, f *fixture, _ *Config) {
+		f.election.Name = "named"
+		// Fields of types that ours do not have.
+		f.template.Object["spec"] = map[string]any{
+			"maps": []any{"x"}, "podSelector": "y",
+			"controller": map[string]any{"leaderElection": map[string]any{"enabled": "perhaps", "leaseName": "named"}},
+		}
+		for _, obj := range f.all() {
+			c.put(obj)
+		}
+	}, func(p *pipeline) {
+		p.expect(sound)
+		fenced := meta.FindStatusCondition(p.intent().Status.Conditions, views.ConditionFenced)
+		if fenced.Status != metav1.ConditionTrue {
+			t.Errorf("Fenced = %+v", fenced)
 		}
 	})
 }

@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -25,7 +26,7 @@ const (
 
 // fixture is a template with one promoted, acknowledged, intended checkpoint.
 type fixture struct {
-	template    *v1alpha1.HAProxyTemplateConfig
+	template    *unstructured.Unstructured
 	ordinary    *v1alpha1.HAProxyCfg
 	checkpoint  *v1alpha1.HAProxyCfg
 	hosts       *v1alpha1.HAProxyMapFile
@@ -80,7 +81,10 @@ func newStored(output *checkpoint.Output, payload string) *fixture {
 	// The decoder is shared by the process and must not be made in a bubble.
 	_, _ = checkpoint.Load(payload, true, nil)
 	f := &fixture{planID: output.Plan.ID, checksum: output.Checksum()}
-	f.template = &v1alpha1.HAProxyTemplateConfig{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: templateName, UID: templateUID}}
+	f.template = anyTemplate()
+	f.template.SetNamespace(namespace)
+	f.template.SetName(templateName)
+	f.template.SetUID(templateUID)
 
 	var names, checksums []string
 	var descriptors []checkpoint.Descriptor

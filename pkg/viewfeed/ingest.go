@@ -8,6 +8,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
@@ -61,8 +62,8 @@ func ingest(obj any) (*seen, error) {
 	switch o := obj.(type) {
 	case *seen:
 		return o, nil
-	case *v1alpha1.HAProxyTemplateConfig:
-		return &seen{o.Namespace, o.Name, ingestTemplate(o)}, nil
+	case *unstructured.Unstructured:
+		return &seen{o.GetNamespace(), o.GetName(), ingestTemplate(o)}, nil
 	case *v1alpha1.HAProxyCfg:
 		return &seen{o.Namespace, o.Name, ingestCfg(o)}, nil
 	case *v1alpha1.HAProxyMapFile:
@@ -79,15 +80,19 @@ func ingest(obj any) (*seen, error) {
 	return nil, fmt.Errorf("a %T is no input of a view", obj)
 }
 
-func ingestTemplate(o *v1alpha1.HAProxyTemplateConfig) *templateFact {
-	election := &o.Spec.Controller.LeaderElection
+// ingestTemplate takes the little that views need. A field of an unexpected
+// type counts as absent, as it does for its own controller.
+func ingestTemplate(o *unstructured.Unstructured) *templateFact {
+	election := []string{"spec", "controller", "leaderElection"}
+	enabled, stated, err := unstructured.NestedBool(o.Object, append(election, "enabled")...)
+	leaseName, _, _ := unstructured.NestedString(o.Object, append(election, "leaseName")...)
 	return &templateFact{
 		Template: view.Template{
-			Namespace: o.Namespace, Name: o.Name, UID: string(o.UID),
-			Created: o.CreationTimestamp.Time, Labels: o.Labels,
-			Standalone: election.Enabled != nil && !*election.Enabled,
+			Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
+			Created: o.GetCreationTimestamp().Time, Labels: o.GetLabels(),
+			Standalone: err == nil && stated && !enabled,
 		},
-		electionName: election.LeaseName,
+		electionName: leaseName,
 	}
 }
 

@@ -166,7 +166,11 @@ func (f *Feed) work(ctx context.Context, t task) {
 	outcome, err := f.attempt(ctx, t)
 	f.metrics.LiveReads.WithLabelValues(t.label(), outcome).Inc()
 	if err != nil {
-		klog.FromContext(ctx).V(2).Info("Live read failed, will retry", "kind", t.kind, "object", klog.KRef(t.namespace, t.name), "err", err)
+		logger := klog.FromContext(ctx)
+		if !apierrors.IsForbidden(err) {
+			logger = logger.V(2)
+		}
+		logger.Info("Live read failed, will retry", "kind", t.kind, "object", klog.KRef(t.namespace, t.name), "err", err)
 		f.tasks.AddRateLimited(t)
 	} else {
 		f.tasks.Forget(t)

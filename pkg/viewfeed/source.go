@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/watch"
@@ -39,8 +40,15 @@ var kinds = []struct {
 	{v1alpha1.KindCRTListFile, &v1alpha1.HAProxyCRTListFile{}, false},
 	{v1alpha1.KindSecret, &corev1.Secret{}, false},
 	{KindLease, &coordinationv1.Lease{}, false},
-	{v1alpha1.KindTemplateConfig, &v1alpha1.HAProxyTemplateConfig{}, true},
+	{v1alpha1.KindTemplateConfig, anyTemplate(), true},
 	{v1alpha1.KindCfg, &v1alpha1.HAProxyCfg{}, true},
+}
+
+// anyTemplate is an object of the one kind that is read without a schema.
+func anyTemplate() *unstructured.Unstructured {
+	template := &unstructured.Unstructured{}
+	template.SetGroupVersionKind(v1alpha1.SchemeGroupVersion.WithKind(v1alpha1.KindTemplateConfig))
+	return template
 }
 
 // state is what is known of a stream.
