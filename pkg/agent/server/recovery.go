@@ -99,7 +99,7 @@ func (a *agent) loadCurrent(ctx context.Context) {
 // so that a container that cannot start with the new one gets a way out.
 func (a *agent) resolvePending(ctx context.Context) error {
 	interrupted := a.journal.Pending
-	logger := klog.FromContext(ctx).WithValues("set", interrupted.Set)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "set", interrupted.Set)
 	deadline := time.Now().Add(a.haproxy.wait)
 	seen, err := a.haproxy.observe(ctx)
 	for err != nil && time.Now().Before(deadline) {

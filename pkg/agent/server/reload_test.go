@@ -46,7 +46,7 @@ func TestP11SevenReloads(t *testing.T) {
 		{"a missing map is refused", output{api.ConfigPath: good[api.ConfigPath] + "    http-request deny if { path,map(absent.map) -m found }\n"}, "absent.map"},
 		{"a missing certificate is refused", output{api.ConfigPath: good[api.ConfigPath] + "    bind 127.0.0.1:1 ssl crt absent.pem\n"}, "absent.pem"},
 		{"a held port is refused although its check passes",
-			output{api.ConfigPath: good[api.ConfigPath] + fmt.Sprintf("    bind %s\n", held.Addr())}, "address or port in use"},
+			output{api.ConfigPath: good[api.ConfigPath] + fmt.Sprintf("    bind %s\n", held.Addr())}, "in use"},
 		{"1,500 lines of warnings are loaded", output{api.ConfigPath: good[api.ConfigPath] + warnings}, ""},
 		{"4 MiB of map are loaded", output{api.ConfigPath: good[api.ConfigPath] +
 			"    http-request deny if { path,map(big.map) -m found }\n"}.with("big.map", bigMap.String()), ""},

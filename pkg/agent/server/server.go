@@ -5,11 +5,13 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"log/slog"
 	"net"
 	"net/http"
 	"os"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 	"golang.org/x/net/netutil"
 	"golang.org/x/sync/errgroup"
@@ -72,7 +74,7 @@ func (s *Server) Run(ctx context.Context) error {
 	for _, l := range listeners {
 		l.server.BaseContext = func(net.Listener) context.Context {
 			// Requests outlive the signal to stop, up to shutdownTimeout.
-			return klog.NewContext(context.WithoutCancel(ctx), klog.FromContext(ctx).WithValues("listener", l.name))
+			return klog.NewContext(context.WithoutCancel(ctx), klog.LoggerWithValues(klog.FromContext(ctx), "listener", l.name))
 		}
 		group.Go(func() error {
 			if err := l.server.Serve(l.listener); !errors.Is(err, http.ErrServerClosed) {
@@ -125,7 +127,8 @@ func (s *Server) listen(ctx context.Context) ([]endpoint, error) {
 		endpoints = append(endpoints, endpoint{name: name, listener: netutil.LimitListener(listener, maxConnections), server: &http.Server{
 			Handler: handler, ReadHeaderTimeout: headerTimeout, ReadTimeout: bodyTimeout,
 			WriteTimeout: answerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
-			ErrorLog: klog.NewStandardLogger("INFO"),
+			// Handshakes that fail are an event each, and anybody can cause them.
+			ErrorLog: slog.NewLogLogger(logr.ToSlogHandler(klog.FromContext(ctx)), slog.LevelDebug),
 		}})
 		return nil
 	}
