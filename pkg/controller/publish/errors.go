@@ -31,7 +31,8 @@ var (
 type SizeError struct {
 	// File is the path of the file, or of the configuration.
 	File string
-	// What was measured: "object", "secret data" or "annotations".
+	// What was measured: "object", "checkpoint object", "secret data" or
+	// "annotations".
 	What string
 	// Bytes is the stored size, with encoding, and Limit what may be stored.
 	Bytes, Limit int

@@ -26,7 +26,9 @@ type fakeClient[T metav1.Object, L any] struct {
 	list func([]T) L
 }
 
-func (c *fakeClient[T, L]) resource() schema.GroupResource { return schema.GroupResource{Resource: c.kind} }
+func (c *fakeClient[T, L]) resource() schema.GroupResource {
+	return schema.GroupResource{Resource: c.kind}
+}
 
 func (c *fakeClient[T, L]) typed(o object, err error) (T, error) {
 	var typed T

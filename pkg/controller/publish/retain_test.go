@@ -368,7 +368,7 @@ func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
 func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
 	api := newFakeAPI()
 	f := &fence{}
-	steps := 300
+	steps := 80
 	if testing.Short() {
 		steps = 60
 	}

@@ -69,7 +69,25 @@ func (e *encoded) largest(template checkpoint.Template) (int, error) {
 	cfg.Status.AuxiliaryFiles = e.references(template.Namespace, func(f *file) string {
 		return checkpoint.SharedChildName(f.Descriptor, f.checksum, template.Name, template.UID)
 	})
-	return largest, measure(e.output.ConfigurationPath, cfg)
+	size := objectSize(cfg)
+	if size > maxObjectBytes {
+		return largest, &SizeError{File: e.heaviest(), What: "checkpoint object", Bytes: size, Limit: maxObjectBytes}
+	}
+	return max(largest, size), nil
+}
+
+// heaviest is the file to blame for a checkpoint's own object: the
+// configuration is in it, and so are the entries of maps and crt-lists, which
+// the plan repeats.
+func (e *encoded) heaviest() string {
+	path, size := e.output.ConfigurationPath, len(e.text)
+	for i := range e.files {
+		f := &e.files[i]
+		if listed := f.Family == checkpoint.Map || f.Family == checkpoint.CRTList; listed && len(e.payload) > size && len(f.content) > size {
+			path, size = f.Path, len(f.content)
+		}
+	}
+	return path
 }
 
 // placeholderClaim has the length of a claim.
