@@ -49,10 +49,8 @@ func decodePayload(retainedPlan string) (*payload, error) {
 		return p, fmt.Errorf("inner layer: %w", err)
 	}
 	if err := p.readInner(viewString(rawInner)); err != nil {
+		p.decoded = nil
 		return p, fmt.Errorf("inner layer: %w", err)
-	}
-	if p.decoded, err = plan.DecodeString(p.planText); err != nil {
-		return p, fmt.Errorf("plan: %w", err)
 	}
 	p.unknownMembers = append(p.unknownMembers, prefixed("plan.", p.decoded.UnknownMembers)...)
 	p.nonCanonical = append(p.nonCanonical, prefixed("plan.", p.decoded.NonCanonical)...)
@@ -116,19 +114,25 @@ func (p *payload) readDescriptor(s *plan.Scanner) {
 
 func (p *payload) readInner(text string) error {
 	s := plan.NewScanner(text)
+	var planErr error
 	s.Record("", innerMembers, func(i int) {
 		switch i {
 		case 0:
-			p.planText = s.Raw()
+			p.decoded, p.planText, planErr = nil, "", errNoPlan
+			if !s.Null() {
+				p.decoded, p.planText, planErr = s.Plan()
+			}
 		case 1:
 			p.readBackends(s)
 		}
 	})
 	p.remember(s)
-	if err := s.Err(); err != nil {
+	switch err := s.Err(); {
+	case err != nil:
 		return err
-	}
-	if p.planText == "" || p.planText == "null" {
+	case planErr != nil:
+		return fmt.Errorf("plan: %w", planErr)
+	case p.decoded == nil:
 		return errNoPlan
 	}
 	return nil

@@ -39,11 +39,44 @@ func DecodeString(text string) (*Decoded, error) {
 	if err := r.Err(); err != nil {
 		return nil, schemaFirst(text, err)
 	}
+	return r.decoded(p, text, 0)
+}
+
+// Plan reads a plan that is one value of a larger text, with which it then shares
+// memory, and returns its own text too. Nothing is read twice unless the plan
+// cannot be read; then the scanner stands behind it all the same, if only its
+// members and not its JSON are at fault.
+func (s *Scanner) Plan() (*Decoded, string, error) {
+	s.peek()
+	start := s.pos
+	outer := *s
+	s.unknown, s.nonCanonical = nil, nil
+	r := reader{Scanner: s}
+	p := r.plan()
+	if s.err != nil {
+		*s = outer
+		text := s.Raw()
+		if s.err != nil {
+			return nil, "", s.err
+		}
+		d, err := DecodeString(text)
+		return d, text, err
+	}
+	text := s.text[start:s.pos]
+	d, err := r.decoded(p, text, start)
+	s.unknown, s.nonCanonical = outer.unknown, outer.nonCanonical
+	return d, text, err
+}
+
+// decoded judges a plan that was read from text, which starts at start in what
+// the scanner reads.
+func (r *reader) decoded(p *Plan, text string, start int) (*Decoded, error) {
 	if p.SchemaVersion != SchemaVersion {
 		return nil, &SchemaError{Version: int64(p.SchemaVersion)}
 	}
 	d := &Decoded{Plan: p, UnknownMembers: r.unknown, NonCanonical: r.nonCanonical}
-	id, err := verifiedID(p, text, r.idStart, r.idEnd, len(r.unknown) > 0)
+	idStart, idEnd := max(r.idStart-start, 0), max(r.idEnd-start, 0)
+	id, err := verifiedID(p, text, idStart, idEnd, len(r.unknown) > 0)
 	if err != nil {
 		return nil, err
 	}

@@ -71,11 +71,8 @@ func (s *Scanner) peek() byte {
 	if s.err != nil {
 		return 0
 	}
-	for s.pos < len(s.text) {
-		switch c := s.text[s.pos]; c {
-		case ' ', '\t', '\n', '\r':
-			s.pos++
-		default:
+	for ; s.pos < len(s.text); s.pos++ {
+		if c := s.text[s.pos]; c > ' ' || c != ' ' && c != '\n' && c != '\t' && c != '\r' {
 			return c
 		}
 	}
@@ -201,25 +198,37 @@ func (s *Scanner) List(element func()) bool {
 	if !s.enter() {
 		return false
 	}
-	defer func() { s.depth-- }()
 	if s.take(']') {
+		s.depth--
 		return true
 	}
 	for s.err == nil {
 		element()
 		if s.take(']') {
-			return true
+			break
 		}
 		if !s.take(',') {
 			s.fail("expected a comma or the end of a list")
 		}
 	}
+	s.depth--
 	return true
 }
 
 // Object reads an object and calls member with each name, which must read the
 // value. It tells false for null.
 func (s *Scanner) Object(member func(name string)) bool {
+	return s.object(func() {
+		name := s.memberName()
+		if s.err == nil {
+			member(name)
+		}
+	})
+}
+
+// object calls member before each member of an object, which must read name and
+// value. It tells false for null.
+func (s *Scanner) object(member func()) bool {
 	if s.Null() {
 		return false
 	}
@@ -230,28 +239,43 @@ func (s *Scanner) Object(member func(name string)) bool {
 	if !s.enter() {
 		return false
 	}
-	defer func() { s.depth-- }()
 	if s.take('}') {
+		s.depth--
 		return true
 	}
 	for s.err == nil {
-		if s.peek() != '"' {
-			s.fail("expected a member name")
-			break
-		}
-		name := s.String()
-		if !s.take(':') {
-			s.fail("expected a colon")
-			break
-		}
-		member(name)
+		member()
 		if s.take('}') {
-			return true
+			break
 		}
 		if !s.take(',') {
 			s.fail("expected a comma or the end of an object")
 		}
 	}
+	s.depth--
+	return true
+}
+
+func (s *Scanner) memberName() string {
+	if s.peek() != '"' {
+		s.fail("expected a member name")
+		return ""
+	}
+	name := s.String()
+	if !s.take(':') {
+		s.fail("expected a colon")
+	}
+	return name
+}
+
+// takeName consumes a member's name and colon if they are spelled exactly so, as
+// nearly all are.
+func (s *Scanner) takeName(name string) bool {
+	end := s.pos + len(name) + 3
+	if end > len(s.text) || s.text[s.pos] != '"' || s.text[s.pos+1:end-2] != name || s.text[end-2:end] != `":` {
+		return false
+	}
+	s.pos = end
 	return true
 }
 

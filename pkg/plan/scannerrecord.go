@@ -13,23 +13,39 @@ import (
 func (s *Scanner) Record(where string, names []string, read func(i int)) bool {
 	var seen uint64
 	next := 0
-	return s.Object(func(name string) {
-		i := next
-		if i >= len(names) || names[i] != name {
-			i = s.indexMember(where, names, name)
-		}
-		if i < 0 {
+	return s.object(func() {
+		i, name := s.recordMember(where, names, next)
+		switch {
+		case s.err != nil:
+			return
+		case i < 0:
 			s.remark(&s.unknown, where, name)
 			s.Skip()
 			return
-		}
-		if seen&(1<<i) != 0 {
-			s.remark(&s.nonCanonical, where, name)
+		case seen&(1<<i) != 0:
+			s.remark(&s.nonCanonical, where, names[i])
 		}
 		seen |= 1 << i
 		next = i + 1
 		read(i)
 	})
+}
+
+// recordMember reads a member's name and tells its index. Members come in order
+// with some left out, so that the next ones are tried first and as they stand.
+func (s *Scanner) recordMember(where string, names []string, next int) (int, string) {
+	if s.peek() == '"' {
+		for i := next; i < len(names); i++ {
+			if s.takeName(names[i]) {
+				return i, names[i]
+			}
+		}
+	}
+	name := s.memberName()
+	if s.err != nil {
+		return -1, ""
+	}
+	return s.indexMember(where, names, name), name
 }
 
 func (s *Scanner) indexMember(where string, names []string, name string) int {
@@ -68,15 +84,16 @@ func (s *Scanner) remark(list *[]string, where, name string) {
 // nil, an empty array is not.
 func readList[T any](s *Scanner, size int64, element func(*T)) []T {
 	var list []T
-	if s.List(func() {
-		s.Charge(size)
-		if s.err != nil {
+	present := s.List(func() {
+		if s.Charge(size); s.err != nil {
 			return
 		}
-		var value T
-		element(&value)
-		list = append(list, value)
-	}) && list == nil {
+		// Read in place: a value of its own would be one more allocation each.
+		var zero T
+		list = append(list, zero)
+		element(&list[len(list)-1])
+	})
+	if present && list == nil {
 		list = []T{}
 	}
 	return list
@@ -84,15 +101,25 @@ func readList[T any](s *Scanner, size int64, element func(*T)) []T {
 
 // Strings reads an array of strings. Null is nil, an empty array is not.
 func (s *Scanner) Strings() []string {
-	return readList(s, stringSize, func(v *string) { *v = s.String() })
+	var list []string
+	present := s.List(func() {
+		if s.Charge(stringSize); s.err != nil {
+			return
+		}
+		list = append(list, s.String())
+	})
+	if present && list == nil {
+		list = []string{}
+	}
+	return list
 }
 
 // readMap reads an object keyed by names. Null is nil, an empty object is not.
 func readMap[T any](s *Scanner, where string, size int64, element func(*T)) map[string]T {
 	var values map[string]T
-	if s.Object(func(name string) {
-		s.Charge(size)
-		if s.err != nil {
+	var value T
+	present := s.Object(func(name string) {
+		if s.Charge(size); s.err != nil {
 			return
 		}
 		if values == nil {
@@ -101,10 +128,12 @@ func readMap[T any](s *Scanner, where string, size int64, element func(*T)) map[
 		if _, repeated := values[name]; repeated {
 			s.Repeated(where, name)
 		}
-		var value T
+		var zero T
+		value = zero
 		element(&value)
 		values[name] = value
-	}) && values == nil {
+	})
+	if present && values == nil {
 		values = map[string]T{}
 	}
 	return values
