@@ -2,6 +2,7 @@ package view
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -33,7 +34,7 @@ func isUnknown(reason, message string, since time.Time) finding {
 func (f finding) condition(conditionType string) metav1.Condition {
 	message := f.message
 	if len(message) > maxMessage {
-		message = message[:maxMessage-3] + "..."
+		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
 	return metav1.Condition{
 		Type:               conditionType,
