@@ -103,7 +103,12 @@ func (b *builder) freeze() error {
 		return remountReadOnly("/")
 	}
 	for _, point := range b.private {
-		if err := remountReadOnly(point); err != nil {
+		err := remountReadOnly(point)
+		// A volume mounted above it hides it: nothing of it can be reached.
+		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) {
+			continue
+		}
+		if err != nil {
 			return fmt.Errorf("making %s read-only: %w", point, err)
 		}
 	}
