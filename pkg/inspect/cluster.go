@@ -190,7 +190,7 @@ func (c *Cluster) get(ctx context.Context, resource int, namespace, name string,
 		request = request.Name(name)
 	}
 	if options != nil {
-		request = request.VersionedParams(options, scheme.ParameterCodec)
+		request = request.SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion)
 	}
 	return request.SetHeader("Accept", "application/json").Do(ctx).Raw()
 }

@@ -223,6 +223,10 @@ func (sp *space) putCfg(o *v1alpha1.HAProxyCfg) {
 	if owner.Kind == v1alpha1.KindTemplateConfig {
 		r.templateName, r.templateUID = owner.Name, owner.UID
 	}
+	if r.templateName == "" && o.UID == "" {
+		// Labels and owners were stripped like the UID; the name remains.
+		r.templateName, _, _ = strings.Cut(o.Name, checkpointNamePart)
+	}
 	sp.retained[o.Name] = r
 }
 

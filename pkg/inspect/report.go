@@ -85,9 +85,6 @@ func (c *Checkpoint) outcome() Outcome {
 		return Sound
 	case c.Verdict.State == checkpoint.Unknown:
 		return Unjudged
-	case !c.Verdict.Acknowledged:
-		// Receipts are stored before promotion, so that this one was lost or forged.
-		return Damaged
 	}
 	return Sound
 }

@@ -67,6 +67,11 @@ func (v *verifier) verifySpace(sp *space) error {
 		}
 		v.report.Checkpoints = append(v.report.Checkpoints, *c)
 		judged[r.templateName] = append(judged[r.templateName], c.View)
+		if c.Promoted && !c.Verdict.Acknowledged && c.Verdict.PlanID != "" {
+			// Receipts are stored before promotion, so that this one was lost or forged.
+			v.notice(sp.namespace, checkpoint.Damaged, checkpoint.ReasonReceiptMissing,
+				"%s: status.deployedToPods: a pointer names it, and no entry proves that a worker ran it", objectName(v1alpha1.KindCfg, name))
+		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(judged)) {
 		if sp.templates[name] == nil {
@@ -158,9 +163,9 @@ func (v *verifier) noticeOwner(sp *space, object string, output *outputFact, roo
 		state = checkpoint.Damaged
 	}
 	v.notice(sp.namespace, state, checkpoint.ReasonOwnerMismatch,
-		"%s: metadata.ownerReferences: expected controller %s %s with UID %s, found %s %s with UID %s",
+		"%s: metadata.ownerReferences: expected controller %s %s with UID %s, found %s %s of %s with UID %s",
 		object, v1alpha1.KindTemplateConfig, quoted(root.Name), quoted(root.UID),
-		quoted(output.owner.Kind), quoted(output.owner.Name), quoted(output.owner.UID))
+		quoted(output.owner.Kind), quoted(output.owner.Name), quoted(output.owner.APIVersion), quoted(output.owner.UID))
 }
 
 // noticePointers reports pointers to checkpoints that are not there: damage,
