@@ -26,7 +26,7 @@ import (
 const (
 	testPodUID      = "11111111-aaaa-4aaa-8aaa-111111111111"
 	testTemplateUID = "22222222-bbbb-4bbb-8bbb-222222222222"
-	waitLimit       = 15 * time.Second
+	waitLimit       = 60 * time.Second // reached by failures alone
 )
 
 // haproxyBinary is the real one. Only a developer's machine may go without.
