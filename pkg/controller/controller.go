@@ -85,11 +85,10 @@ func New(options Options, registry *prometheus.Registry) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	config, err := clientcmd.BuildConfigFromFlags("", options.Kubeconfig)
+	config, err := restConfig(options.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the way to the API server: %w", err)
 	}
-	config.QPS, config.Burst = clientQPS, clientBurst
 	c := &Controller{
 		options: options, identity: election.NewIdentity(name),
 		registry: registry, metrics: NewMetrics(registry), electionMetrics: election.NewMetrics(registry),
@@ -104,6 +103,20 @@ func New(options Options, registry *prometheus.Registry) (*Controller, error) {
 		return nil, err
 	}
 	return c, nil
+}
+
+// restConfig is the pod's own way to the API server unless a file says another.
+func restConfig(kubeconfig string) (config *rest.Config, err error) {
+	if kubeconfig == "" {
+		config, err = rest.InClusterConfig()
+	} else {
+		config, err = clientcmd.BuildConfigFromFlags("", kubeconfig)
+	}
+	if err != nil {
+		return nil, err
+	}
+	config.QPS, config.Burst = clientQPS, clientBurst
+	return config, nil
 }
 
 func (c *Controller) connect(config *rest.Config) (err error) {

@@ -45,7 +45,9 @@ func (c *Controller) follow(ctx context.Context) error {
 			return fmt.Errorf("reading the template's settings: %w", err)
 		}
 		if running != nil && (running.key != key || ctx.Err() != nil) {
-			klog.FromContext(ctx).Info("Ended the session for another template or other settings")
+			if ctx.Err() == nil {
+				klog.FromContext(ctx).Info("Ended the session, the template is another or its settings are")
+			}
 			running.cancel()
 			if err := <-running.done; err != nil {
 				return err

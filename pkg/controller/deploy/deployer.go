@@ -214,6 +214,8 @@ func (d *Deployer) record(ctx context.Context, c *Candidate) error {
 	klog.FromContext(ctx).Info("Recorded the intent", "plan", c.Output.Plan.ID, "checksum", c.Checksum, "sequence", c.Sequence)
 	d.recordFails = 0
 	d.current, d.dispatched = c, time.Now()
+	// Every pod is read now, so none needs to be for a while.
+	d.nextDrift = d.dispatched.Add(d.settings.DriftInterval)
 	for _, p := range d.pods {
 		p.renew()
 	}

@@ -24,6 +24,9 @@ const (
 	ReasonTooLarge Reason = "TooLarge"
 )
 
+// maxShownValue keeps a long expression from hiding what is wrong with it.
+const maxShownValue = 80
+
 // Error is a render failure with the place it happened at. Fields that are not
 // known are empty.
 type Error struct {
@@ -51,8 +54,11 @@ func (e *Error) Error() string {
 	case e.Line > 0:
 		fmt.Fprintf(&b, "line %d: ", e.Line)
 	}
-	if e.Value != "" {
-		fmt.Fprintf(&b, "at <%s>: ", e.Value)
+	if value := e.Value; value != "" {
+		if len(value) > maxShownValue {
+			value = strings.ToValidUTF8(value[:maxShownValue], "") + " …"
+		}
+		fmt.Fprintf(&b, "at <%s>: ", value)
 	}
 	b.WriteString(e.Err.Error())
 	if e.Object != "" {
