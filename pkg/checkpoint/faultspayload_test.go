@@ -18,7 +18,7 @@ func repack(rewrite func(outer string) string) func(*testing.T, *fixture) {
 		if changed == outer {
 			t.Fatal("the rewrite changed nothing")
 		}
-		f.checkpoint.RetainedPlan = refPack(t, changed)
+		f.checkpoint.RetainedPlan = refPack(changed)
 		f.rename()
 	}
 }

@@ -57,7 +57,7 @@ func newFixture(t testing.TB, o fixtureOptions) *fixture {
 		planID:   planID,
 		files:    o.files,
 	}
-	f.build(t, refPayload(t, planJSON, backends, descriptors, evidence))
+	f.build(t, refPayload(planJSON, backends, descriptors, evidence))
 	return f
 }
 
@@ -117,7 +117,7 @@ func (f *fixture) addChild(t testing.TB, file refFile) {
 		child.FileName = file.name
 	}
 	if file.compressed {
-		child.Text = refPack(t, file.content)
+		child.Text = refPack(file.content)
 	}
 	if file.content == "" && child.Kind != "Secret" {
 		child.Empty, child.Compressed = true, false

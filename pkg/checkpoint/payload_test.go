@@ -119,22 +119,22 @@ func TestEqualPayload(t *testing.T) {
 	inner, _, _ := strings.Cut(strings.TrimPrefix(outer, `{"plan":"`), `"`)
 	otherInner := func(old, with string) string {
 		text := strings.Replace(refUnpack(t, inner), old, with, 1)
-		return refPack(t, strings.Replace(outer, inner, refPack(t, text), 1))
+		return refPack(strings.Replace(outer, inner, refPack(text), 1))
 	}
 	tests := []struct {
 		name, other  string
 		equal, fails bool
 	}{
 		{name: "the same text", other: ours, equal: true},
-		{name: "another compression", other: refPack(t, strings.Replace(outer, inner, inner+"\\n", 1)), equal: true},
-		{name: "white space", other: refPack(t, " "+outer), equal: true},
-		{name: "other evidence", other: refPack(t, strings.Replace(outer, `"evidence":"sha256:`, `"evidence":"sha256:0`, 1))},
-		{name: "another artifact", other: refPack(t, strings.Replace(outer, `"Family":5`, `"Family":6`, 1))},
-		{name: "a family that fits no byte", other: refPack(t, strings.Replace(outer, `"Family":5`, `"Family":261`, 1))},
+		{name: "another compression", other: refPack(strings.Replace(outer, inner, inner+"\\n", 1)), equal: true},
+		{name: "white space", other: refPack(" " + outer), equal: true},
+		{name: "other evidence", other: refPack(strings.Replace(outer, `"evidence":"sha256:`, `"evidence":"sha256:0`, 1))},
+		{name: "another artifact", other: refPack(strings.Replace(outer, `"Family":5`, `"Family":6`, 1))},
+		{name: "a family that fits no byte", other: refPack(strings.Replace(outer, `"Family":5`, `"Family":261`, 1))},
 		{name: "another plan", other: otherInner(`"global"`, `"globe"`)},
 		{name: "other lines", other: otherInner(`"option x"`, `"option y"`)},
 		{name: "no list against an empty one", other: otherInner(`"comments":null`, `"comments":[]`)},
-		{name: "a member of a later release", other: refPack(t, strings.Replace(outer, "{", `{"later":1,`, 1))},
+		{name: "a member of a later release", other: refPack(strings.Replace(outer, "{", `{"later":1,`, 1))},
 		{name: "no payload", other: "x", fails: true},
 	}
 	for _, tc := range tests {

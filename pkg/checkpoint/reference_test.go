@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/cespare/xxhash/v2"
@@ -27,14 +28,26 @@ func refChecksum(content string) string { return "sha256:" + refHex(content) }
 
 func refPlanDigest(s string) string { return fmt.Sprintf("%016x", xxhash.Sum64String(s)) }
 
-func refPack(t testing.TB, content string) string {
-	t.Helper()
-	e, err := zstd.NewWriter(nil)
-	if err != nil {
-		t.Fatalf("zstd.NewWriter: %v", err)
-	}
-	defer e.Close()
-	return base64.StdEncoding.EncodeToString(e.EncodeAll([]byte(content), nil))
+// One coder of each kind, since each holds a window of several MiB.
+var (
+	refEncoder = sync.OnceValue(func() *zstd.Encoder {
+		e, err := zstd.NewWriter(nil)
+		if err != nil {
+			panic(err)
+		}
+		return e
+	})
+	refDecoder = sync.OnceValue(func() *zstd.Decoder {
+		d, err := zstd.NewReader(nil)
+		if err != nil {
+			panic(err)
+		}
+		return d
+	})
+)
+
+func refPack(content string) string {
+	return base64.StdEncoding.EncodeToString(refEncoder().EncodeAll([]byte(content), nil))
 }
 
 func refUnpack(t testing.TB, text string) string {
@@ -43,12 +56,7 @@ func refUnpack(t testing.TB, text string) string {
 	if err != nil {
 		t.Fatalf("base64: %v", err)
 	}
-	d, err := zstd.NewReader(nil)
-	if err != nil {
-		t.Fatalf("zstd.NewReader: %v", err)
-	}
-	defer d.Close()
-	content, err := d.DecodeAll(packed, nil)
+	content, err := refDecoder().DecodeAll(packed, nil)
 	if err != nil {
 		t.Fatalf("zstd: %v", err)
 	}
@@ -225,12 +233,11 @@ func refDescriptors(t testing.TB, files []refFile) string {
 }
 
 // refPayload is spec.retainedPlan; evidence is left out when empty.
-func refPayload(t testing.TB, planJSON, backends, descriptors, evidence string) string {
-	t.Helper()
-	inner := refPack(t, `{"plan":`+planJSON+`,"backends":`+backends+`}`)
+func refPayload(planJSON, backends, descriptors, evidence string) string {
+	inner := refPack(`{"plan":` + planJSON + `,"backends":` + backends + `}`)
 	outer := `{"plan":"` + inner + `","artifacts":` + descriptors
 	if evidence != "" {
 		outer += `,"evidence":"` + evidence + `"`
 	}
-	return refPack(t, outer+"}")
+	return refPack(outer + "}")
 }
