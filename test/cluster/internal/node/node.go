@@ -30,6 +30,7 @@ const (
 	leaseSeconds  = 40
 	startTime     = 2 * time.Minute
 	retryInterval = 100 * time.Millisecond
+	registerRetry = time.Second
 	// shutdownGrace is what pods get when the whole cluster ends.
 	shutdownGrace = 2 * time.Second
 )
@@ -122,17 +123,31 @@ func waitForAPI(ctx context.Context, client kubernetes.Interface) error {
 	}
 }
 
-// runNode registers the node and keeps its lease and status fresh.
+// runNode registers the node and keeps its lease and status fresh. A refused
+// registration is tried again: the API may be slow on a busy machine, and the
+// cluster's start waits for the node with a limit of its own.
 func runNode(ctx context.Context, client kubernetes.Interface) error {
+	for {
+		err := registerNode(ctx, client)
+		if ctx.Err() != nil {
+			return nil
+		}
+		klog.FromContext(ctx).Error(err, "Registering the node failed, will retry")
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(registerRetry):
+		}
+	}
+}
+
+func registerNode(ctx context.Context, client kubernetes.Interface) error {
 	controller, err := vknode.NewNodeController(vknode.NaiveNodeProvider{}, description(), client.CoreV1().Nodes(),
 		vknode.WithNodeEnableLeaseV1(client.CoordinationV1().Leases(corev1.NamespaceNodeLease), leaseSeconds))
 	if err != nil {
 		return fmt.Errorf("preparing node registration: %w", err)
 	}
-	if err := controller.Run(ctx); err != nil {
-		return fmt.Errorf("registering the node: %w", err)
-	}
-	return nil
+	return controller.Run(ctx)
 }
 
 // description claims more than any test asks for; nothing is enforced.

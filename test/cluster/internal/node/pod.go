@@ -290,12 +290,3 @@ func (p *pod) deleteObject() {
 		}
 	}
 }
-
-func (p *pod) event(kind, reason, message string) {
-	p.mu.Lock()
-	object, abandoned := p.api, p.abandoned
-	p.mu.Unlock()
-	if !abandoned {
-		p.events.Event(object, kind, reason, message)
-	}
-}

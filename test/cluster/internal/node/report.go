@@ -129,3 +129,12 @@ func newer(a, b *corev1.Pod) bool {
 	order, err := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 	return err != nil || order >= 0
 }
+
+func (p *pod) event(kind, reason, message string) {
+	p.mu.Lock()
+	object, abandoned := p.api, p.abandoned
+	p.mu.Unlock()
+	if !abandoned {
+		p.events.Event(object, kind, reason, message)
+	}
+}
