@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"bytes"
+	"encoding/json"
 	"fmt"
 	"io"
 	"strconv"
@@ -10,6 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/printers"
+	"sigs.k8s.io/yaml"
 
 	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
 )
@@ -31,9 +34,9 @@ func (p *Printer) Print(report *Report) error {
 	case "table":
 		return printTables(p.Out, report)
 	case "json":
-		err = (&printers.JSONPrinter{}).PrintObj(listOf(report), p.Out)
+		err = printList(p.Out, report, func(raw []byte) ([]byte, error) { return append(raw, '\n'), nil })
 	case "yaml":
-		err = (&printers.YAMLPrinter{}).PrintObj(listOf(report), p.Out)
+		err = printList(p.Out, report, yaml.JSONToYAML)
 	case "name":
 		for _, object := range objectsOf(report) {
 			if err == nil {
@@ -75,6 +78,34 @@ func objectsOf(report *Report) []runtime.Object {
 		objects = append(objects, v)
 	}
 	return objects
+}
+
+// printList prints the views as one List, laid out like kubectl's.
+func printList(out io.Writer, report *Report, encode func([]byte) ([]byte, error)) error {
+	raw, err := json.MarshalIndent(listOf(report), "", "    ")
+	if err != nil {
+		return err
+	}
+	encoded, err := encode(escaped(raw))
+	if err != nil {
+		return err
+	}
+	_, err = out.Write(encoded)
+	return err
+}
+
+// escaped is the JSON without characters that JSON may hold as they are, while
+// YAML may not and terminals obey them. What is printed comes from the input.
+func escaped(raw []byte) []byte {
+	var out bytes.Buffer
+	for _, r := range string(raw) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			fmt.Fprintf(&out, "\\u%04x", r)
+			continue
+		}
+		out.WriteRune(r)
+	}
+	return out.Bytes()
 }
 
 func listOf(report *Report) *corev1.List {
