@@ -48,9 +48,6 @@ type planMap struct {
 	entries uint64
 }
 
-// Found are the findings on the checkpoint's own bytes, whatever it is judged with.
-func (f *CheckpointFacts) Found() []Finding { return f.findings }
-
 func (f *CheckpointFacts) object() string { return objectName(KindCfg, f.Name) }
 
 // planFileAt is what the plan says about the file at a runtime path.
@@ -79,9 +76,6 @@ type ChildFacts struct {
 	entries  uint64
 	findings findings
 }
-
-// Found are the findings on the child's own bytes, whatever it is judged with.
-func (f *ChildFacts) Found() []Finding { return f.findings }
 
 func (f *ChildFacts) object() string { return objectName(f.Kind, f.Name) }
 

@@ -34,15 +34,6 @@ func (it *item) verdict() ArtifactVerdict {
 	return v
 }
 
-// object is how messages name the row: by its object, or by its path where no
-// object is known.
-func (it *item) object(f *CheckpointFacts) string {
-	if it.ref != nil {
-		return objectName(it.ref.Kind, it.ref.Name)
-	}
-	return f.object()
-}
-
 // judgeReferences checks the reference lists and looks every child up once. Each
 // sound reference becomes an item; judgeArtifacts finds out what it stores.
 func (j *judge) judgeReferences() {
