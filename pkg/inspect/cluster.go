@@ -192,5 +192,10 @@ func (c *Cluster) get(ctx context.Context, resource int, namespace, name string,
 	if options != nil {
 		request = request.SpecificallyVersionedParams(options, scheme.ParameterCodec, corev1.SchemeGroupVersion)
 	}
-	return request.SetHeader("Accept", "application/json").Do(ctx).Raw()
+	result := request.SetHeader("Accept", "application/json").Do(ctx)
+	// Raw would say only that something failed, Error says what the server said.
+	if err := result.Error(); err != nil {
+		return nil, err
+	}
+	return result.Raw()
 }

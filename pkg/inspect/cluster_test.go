@@ -72,6 +72,7 @@ func (s *apiServer) status(w http.ResponseWriter, code int) {
 	}[code]
 	s.write(w, code, metav1.Status{
 		TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Status"}, Status: metav1.StatusFailure, Code: int32(code), Reason: reason,
+		Message: "said by the server",
 	})
 }
 
@@ -210,8 +211,9 @@ func TestClustersThatCannotBeRead(t *testing.T) {
 		"list secrets":     http.StatusInternalServerError,
 	} {
 		e := newExport(t)
-		if _, err := verifyCluster(t, &apiServer{objects: e.stored(), refused: map[string]int{request: code}}, namespace); err == nil {
-			t.Errorf("%d for %s gave no error", code, request)
+		_, err := verifyCluster(t, &apiServer{objects: e.stored(), refused: map[string]int{request: code}}, namespace)
+		if err == nil || !strings.Contains(err.Error(), "said by the server") {
+			t.Errorf("%d for %s: error %v, want what the server said", code, request, err)
 		}
 	}
 }
