@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// DefaultHistoryLimit is how many changes a watcher may lag behind, and how
+	// defaultHistoryLimit is how many changes a watcher may lag behind, and how
 	// old a version may be to be resumed. Each costs about one view in memory.
-	DefaultHistoryLimit = 4096
-	// DefaultBookmarkInterval is the built-in server's.
-	DefaultBookmarkInterval = time.Minute
-	// DefaultSendTimeout is how long one event may wait for its reader.
-	DefaultSendTimeout = 30 * time.Second
+	defaultHistoryLimit = 4096
+	// defaultBookmarkInterval is the built-in server's.
+	defaultBookmarkInterval = time.Minute
+	// defaultSendTimeout is how long one event may wait for its reader.
+	defaultSendTimeout = 30 * time.Second
 )
 
 // View is the pointer type of a view V.
@@ -81,9 +81,9 @@ type change[V any, P View[V]] struct {
 
 // New returns an empty cache.
 func New[V any, P View[V]](opts Options[V]) *Cache[V, P] {
-	opts.HistoryLimit = cmp.Or(opts.HistoryLimit, DefaultHistoryLimit)
-	opts.BookmarkInterval = cmp.Or(opts.BookmarkInterval, DefaultBookmarkInterval)
-	opts.SendTimeout = cmp.Or(opts.SendTimeout, DefaultSendTimeout)
+	opts.HistoryLimit = cmp.Or(opts.HistoryLimit, defaultHistoryLimit)
+	opts.BookmarkInterval = cmp.Or(opts.BookmarkInterval, defaultBookmarkInterval)
+	opts.SendTimeout = cmp.Or(opts.SendTimeout, defaultSendTimeout)
 	c := &Cache[V, P]{
 		opts:    opts,
 		objects: map[key]P{},

@@ -149,7 +149,7 @@ func TestBookmarksComeToThoseWhoAskedForThem(t *testing.T) {
 		with := mustWatch(t, c, matchLabel(t, "", "value=1"), &metainternalversion.ListOptions{AllowWatchBookmarks: true})
 		without := mustWatch(t, c, Match{}, &metainternalversion.ListOptions{ResourceVersion: formatVersion(c.current)})
 		c.Set(newThing("a", "x", "2"))
-		time.Sleep(DefaultBookmarkInterval + time.Second)
+		time.Sleep(defaultBookmarkInterval + time.Second)
 		synctest.Wait()
 		mark := <-with.ResultChan()
 		if diff := cmp.Diff(event{Type: watch.Bookmark}, eventOf(mark)); diff != "" {
@@ -174,7 +174,7 @@ func TestSlowWatcherIsClosedAndDelaysNobody(t *testing.T) {
 				t.Fatalf("the quick watcher got %v for change %d", got, i)
 			}
 		}
-		time.Sleep(DefaultSendTimeout + time.Second)
+		time.Sleep(defaultSendTimeout + time.Second)
 		synctest.Wait()
 		got, open := read(lagging)
 		if open || slow != 1 {

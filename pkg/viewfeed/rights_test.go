@@ -86,6 +86,24 @@ func TestKindThatIsNotInstalledIsTolerated(t *testing.T) {
 	})
 }
 
+func TestKindThatIsMissingForAMomentKeepsItsObjects(t *testing.T) {
+	running(t, nil, func(p *pipeline) {
+		missing := apierrors.NewNotFound(schema.GroupResource{Resource: "haproxycfgs"}, "")
+		p.cluster.setRefusal(v1alpha1.KindCfg, missing)
+		time.Sleep(absentRetry)
+		synctest.Wait()
+		p.expect(sound)
+		p.cluster.setRefusal(v1alpha1.KindCfg, nil)
+		time.Sleep(time.Minute)
+		p.cluster.setRefusal(v1alpha1.KindCfg, missing)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if p.views.Checkpoints.Len() != 0 {
+			t.Error("checkpoints outlived their kind")
+		}
+	})
+}
+
 func TestForbiddenKinds(t *testing.T) {
 	deny := apierrors.NewForbidden(schema.GroupResource{Resource: "x"}, "", nil)
 	tests := []struct {

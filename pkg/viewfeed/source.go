@@ -25,6 +25,10 @@ const (
 	absentRetry = 5 * time.Second
 	// failedRetry is the pause after an answer that says nothing about the kind.
 	failedRetry = time.Second
+	// absentAnswers is how often in a row a kind that was there must be missing
+	// before its objects count as gone: an API server that restarts may not know
+	// every kind at once.
+	absentAnswers = 3
 )
 
 // kinds lists what is streamed, with an example object of each. Children come
@@ -84,16 +88,19 @@ func (s *source) String() string {
 func (s *source) run(ctx context.Context) {
 	logger := klog.FromContext(ctx).WithValues("kind", s.kind, "namespace", s.namespace)
 	ctx = klog.NewContext(ctx, logger)
+	// A kind that never was there is believed at once.
+	missing := absentAnswers - 1
 	for ctx.Err() == nil {
 		_, err := s.client.List(ctx, s.kind, s.namespace, s.selected(metav1.ListOptions{Limit: 1}))
 		pause := failedRetry
 		switch {
 		case err == nil:
+			missing = 0
 			s.stream(ctx)
 			continue
 		case isAbsent(err):
 			pause = absentRetry
-			if s.engine.unreadable(s, absent) {
+			if missing++; missing >= absentAnswers && s.engine.unreadable(s, absent) {
 				logger.Info("Stored kind is not installed, going on without it")
 			}
 		case apierrors.IsForbidden(err):
