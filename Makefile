@@ -8,9 +8,9 @@ JOBS ?= 2
 BIN := $(CURDIR)/bin
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
 COMMANDS := $(notdir $(wildcard cmd/*))
-LDFLAGS := -X k8s.io/component-base/version.gitVersion=$(VERSION)
+LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
 CLUSTER_LDFLAGS := $(shell cat test/cluster/ldflags 2>/dev/null)
-GOTESTFLAGS ?= -vet=off -timeout 20m
+GOTESTFLAGS ?= -vet=off -timeout 20m -ldflags=-w
 
 .PHONY: help
 help: ## List the targets.

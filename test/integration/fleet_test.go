@@ -21,11 +21,11 @@ func TestAChangedBackendReachesHAProxyAndBecomesTheNewestCheckpoint(t *testing.T
 	kube(t, "-n", web, "scale", "deployment/blog", "--replicas=2")
 	defer func() {
 		kube(t, "-n", web, "scale", "deployment/blog", "--replicas=1")
-		eventually(t, "one blog again", func(ctx context.Context) error { return answeredBy(ctx, "blog.example.test", 1) })
+		eventually(t, "one blog again", func(ctx context.Context) error { return answeredBy(ctx, "blog.example", 1) })
 		eventually(t, "a recoverable checkpoint of it", recoverable)
 	}()
 	eventually(t, "both blog pods answer through every proxy", func(ctx context.Context) error {
-		return answeredBy(ctx, "blog.example.test", 2)
+		return answeredBy(ctx, "blog.example", 2)
 	})
 	eventually(t, "a new checkpoint is the newest, the old one its predecessor", func(ctx context.Context) error {
 		return supersedes(ctx, before)
@@ -35,13 +35,13 @@ func TestAChangedBackendReachesHAProxyAndBecomesTheNewestCheckpoint(t *testing.T
 func TestAChangedMapReachesHAProxyAndBecomesTheNewestCheckpoint(t *testing.T) {
 	before := mustNewest(t)
 	original := kube(t, "-n", fleet, "get", "haproxytemplateconfig", template, "-o", "jsonpath={.spec.maps.hosts\\.map.template}")
-	patchTemplate(t, "maps", "hosts.map", strings.TrimRight(original, "\n")+"\nnews.example.test blog\n")
+	patchTemplate(t, "maps", "hosts.map", strings.TrimRight(original, "\n")+"\nnews.example blog\n")
 	defer func() {
 		patchTemplate(t, "maps", "hosts.map", original)
 		eventually(t, "the original map's checkpoint", recoverable)
 	}()
 	eventually(t, "the new host is served", func(ctx context.Context) error {
-		return answeredBy(ctx, "news.example.test", 1)
+		return answeredBy(ctx, "news.example", 1)
 	})
 	eventually(t, "a new checkpoint is the newest, the old one its predecessor", func(ctx context.Context) error {
 		return supersedes(ctx, before)
@@ -73,7 +73,7 @@ func TestATemplateErrorIsReportedAndNothingElseHappens(t *testing.T) {
 		}
 		return nil
 	})
-	if body, err := fetch(t.Context(), pods[0], "shop.example.test"); err != nil || !strings.Contains(body, "shop") {
+	if body, err := fetch(t.Context(), pods[0], "shop.example"); err != nil || !strings.Contains(body, "shop") {
 		t.Errorf("the proxy stopped serving: %q, %v", body, err)
 	}
 	if after := intentRecord(t); after != intentBefore {
@@ -91,7 +91,7 @@ func TestAScaledFleetServesFromEveryPod(t *testing.T) {
 		eventually(t, "two proxies again", func(ctx context.Context) error { return readyProxies(ctx, 2) })
 	}()
 	eventually(t, "three proxies are ready", func(ctx context.Context) error { return readyProxies(ctx, 3) })
-	eventually(t, "every one serves", func(ctx context.Context) error { return answeredBy(ctx, "shop.example.test", 1) })
+	eventually(t, "every one serves", func(ctx context.Context) error { return answeredBy(ctx, "shop.example", 1) })
 }
 
 func TestADeletedLeaderIsReplacedWithoutAReload(t *testing.T) {
@@ -143,7 +143,7 @@ func answeredBy(ctx context.Context, host string, want int) error {
 			}
 			names[strings.TrimSpace(body)] = true
 		}
-		if host != "shop.example.test" && len(names) != want {
+		if host != "shop.example" && len(names) != want {
 			return fmt.Errorf("through proxy %s, %s is answered by %v, want %d pods", p.Name, host, names, want)
 		}
 	}
@@ -223,7 +223,7 @@ func intentRecord(t *testing.T) string {
 func reloads(counters string) string {
 	var kept []string
 	for line := range strings.Lines(counters) {
-		if strings.HasPrefix(line, "haptic_agent_reloads_total") {
+		if strings.HasPrefix(line, "holdfast_agent_reloads_total") {
 			kept = append(kept, line)
 		}
 	}

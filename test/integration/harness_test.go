@@ -160,7 +160,7 @@ func agentCounters(t *testing.T, p pod) string {
 	}
 	var counters []string
 	for line := range strings.Lines(out) {
-		if strings.HasPrefix(line, "haptic_agent_apply_total") || strings.HasPrefix(line, "haptic_agent_reloads_total") {
+		if strings.HasPrefix(line, "holdfast_agent_apply_total") || strings.HasPrefix(line, "holdfast_agent_reloads_total") {
 			counters = append(counters, strings.TrimSpace(line))
 		}
 	}

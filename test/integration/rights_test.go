@@ -42,7 +42,7 @@ func TestAViewerSeesTheViewsAndNoSecret(t *testing.T) {
 
 func TestViewsHoldNoKeyByte(t *testing.T) {
 	certificate := artifactOf(t, mustNewest(t), "Certificate")
-	key := kube(t, "-n", web, "get", "secret", "hosts-tls", "-o", `go-template={{index .data "tls.key" | base64decode}}`)
+	key := kube(t, "-n", web, "get", "secret", "web-tls", "-o", `go-template={{index .data "tls.key" | base64decode}}`)
 	body := strings.Join(strings.Split(key, "\n")[1:3], "")
 	if len(body) < 60 {
 		t.Fatalf("the demo's key is too short to search for: %d characters", len(body))

@@ -165,6 +165,9 @@ func (s *Server) network(h *handlers) http.Handler {
 			if errors.As(err, &role) {
 				status = http.StatusForbidden
 			}
+			// The peer may hold a better certificate by now. It shows it only in a
+			// new handshake, so this connection is of no more use to anybody.
+			w.Header().Set("Connection", "close")
 			klog.FromContext(r.Context()).Info("Turned away a request", "peer", r.RemoteAddr, "route", r.URL.Path, "reason", err)
 			answerJSON(w, status, apiDetail(err))
 		}

@@ -107,7 +107,6 @@ func TestRenewedCertificatesAndTrust(t *testing.T) {
 		var refused *client.RefusedError
 		return errors.As(err, &refused) && refused.Status == http.StatusUnauthorized
 	})
-	p.client.Close()
 	next.issue(t, filepath.Join(p.dir, "controller-tls"), api.ControllerName)
 	eventually(t, "work under the new trust", func() bool {
 		_, err := p.client.State(t.Context(), p.target, client.StateOptions{})
