@@ -138,7 +138,7 @@ func (c *Controller) connect(config *rest.Config) (err error) {
 // Run serves until ctx ends, which is a graceful stop: the term is drained and
 // the Lease released before it returns nil.
 func (c *Controller) Run(ctx context.Context) error {
-	logger := klog.FromContext(ctx).WithValues("template", klog.KRef(c.options.Namespace, c.options.Template))
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "template", klog.KRef(c.options.Namespace, c.options.Template))
 	ctx = klog.NewContext(ctx, logger)
 	// Watches, health and events must outlive the drain.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))

@@ -187,52 +187,54 @@ func TestManyChangesCostOneRenderButNotForEver(t *testing.T) {
 	})
 }
 
+var errForbidden = &render.Error{Reason: render.ReasonInputUnavailable, Err: errors.New(`watched resource "c" is forbidden`)}
+
+// failures are the ways in which inputs have no valid output.
+var failures = []struct {
+	name string
+	fail func(*world)
+	want string
+}{
+	{
+		name: "a template that cannot be parsed",
+		fail: func(w *world) {
+			broken := w.template.DeepCopy()
+			broken.Generation, broken.Spec.HAProxyConfig.Template = 2, "{{ end }}"
+			w.template = broken
+		},
+		want: "TemplateInvalid: haproxyConfig: line 1: unexpected {{end}}",
+	},
+	{
+		name: "a watched kind that is forbidden",
+		fail: func(w *world) { w.inputErr = errForbidden },
+		want: `InputUnavailable: watched resource "c" is forbidden`,
+	},
+	{
+		name: "an output that the store would not take",
+		fail: func(w *world) {
+			w.value, w.size = "two", errors.New("maps/a.map is stored in 3000000 bytes, the limit is 1572864")
+		},
+		want: "TooLarge: maps/a.map is stored in 3000000 bytes, the limit is 1572864",
+	},
+	{
+		name: "an output that HAProxy refuses, with the template's line",
+		fail: func(w *world) {
+			w.value = "two"
+			w.verdict = gate.Verdict{Outcome: gate.Refused, Version: "2.6.12", Message: "parsing [haproxy.cfg:3] : unknown keyword", Line: 3}
+		},
+		want: "GateRefused: HAProxy 2.6.12 refuses the configuration: parsing [haproxy.cfg:3] : unknown keyword (from haproxyConfig line 3)",
+	},
+	{
+		name: "a gate without a verdict",
+		fail: func(w *world) {
+			w.value, w.verdict = "two", gate.Verdict{Outcome: gate.Unknown, Message: "took too long"}
+		},
+		want: "GateUnknown: HAProxy gave no verdict: took too long",
+	},
+}
+
 func TestFailuresAreToldAndDispatchNothing(t *testing.T) {
-	unavailable := &render.Error{Reason: render.ReasonInputUnavailable, Err: errors.New(`watched resource "c" is forbidden`)}
-	tests := []struct {
-		name    string
-		fail    func(*world)
-		want    string
-		recover func(*world)
-	}{
-		{
-			name: "a template that cannot be parsed",
-			fail: func(w *world) {
-				broken := w.template.DeepCopy()
-				broken.Generation, broken.Spec.HAProxyConfig.Template = 2, "{{ end }}"
-				w.template = broken
-			},
-			want: "TemplateInvalid: haproxyConfig: line 1: unexpected {{end}}",
-		},
-		{
-			name: "a watched kind that is forbidden",
-			fail: func(w *world) { w.inputErr = unavailable },
-			want: `InputUnavailable: watched resource "c" is forbidden`,
-		},
-		{
-			name: "an output that the store would not take",
-			fail: func(w *world) {
-				w.value, w.size = "two", errors.New("maps/a.map is stored in 3000000 bytes, the limit is 1572864")
-			},
-			want: "TooLarge: maps/a.map is stored in 3000000 bytes, the limit is 1572864",
-		},
-		{
-			name: "an output that HAProxy refuses, with the template's line",
-			fail: func(w *world) {
-				w.value = "two"
-				w.verdict = gate.Verdict{Outcome: gate.Refused, Version: "2.6.12", Message: "parsing [haproxy.cfg:3] : unknown keyword", Line: 3}
-			},
-			want: "GateRefused: HAProxy 2.6.12 refuses the configuration: parsing [haproxy.cfg:3] : unknown keyword (from haproxyConfig line 3)",
-		},
-		{
-			name: "a gate without a verdict",
-			fail: func(w *world) {
-				w.value, w.verdict = "two", gate.Verdict{Outcome: gate.Unknown, Message: "took too long"}
-			},
-			want: "GateUnknown: HAProxy gave no verdict: took too long",
-		},
-	}
-	for _, tc := range tests {
+	for _, tc := range failures {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()
 			good := w.template

@@ -43,7 +43,8 @@ type work struct {
 // above it.
 func (l *leader) Announce(ctx context.Context, epoch uint64) (floors []uint64) {
 	logger := klog.FromContext(ctx)
-	for _, answer := range deploy.Announce(ctx, l.agents, string(l.template.UID), l.fleet.Pods(), epoch) {
+	told := deploy.Announcement{TemplateUID: string(l.template.UID), Epoch: epoch, Pods: l.fleet.Pods()}
+	for _, answer := range deploy.Announce(ctx, l.agents, told) {
 		if answer.Err != nil {
 			logger.Info("Pod was not told the epoch", "pod", answer.Pod.Name, "epoch", epoch, "err", answer.Err)
 		}

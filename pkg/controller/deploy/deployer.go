@@ -262,7 +262,7 @@ func (d *Deployer) serve(ctx context.Context, c *Candidate) {
 }
 
 func (d *Deployer) tell(ctx context.Context, p *podState, c *Candidate, err error) {
-	logger := klog.FromContext(ctx).WithValues("pod", p.pod.Name, "plan", c.Output.Plan.ID)
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", p.pod.Name, "plan", c.Output.Plan.ID)
 	var rejected *RejectedError
 	switch {
 	case errors.As(err, &rejected):

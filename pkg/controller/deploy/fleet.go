@@ -136,7 +136,8 @@ func (d *Deployer) announce(ctx context.Context) (floor uint64) {
 			news, pods = append(news, p), append(pods, p.pod)
 		}
 	}
-	for i, answer := range Announce(ctx, d.agents, d.settings.TemplateUID, pods, epoch) {
+	told := Announcement{TemplateUID: d.settings.TemplateUID, Epoch: epoch, Pods: pods}
+	for i, answer := range Announce(ctx, d.agents, told) {
 		if answer.Err == nil {
 			news[i].told, news[i].tellFails = epoch, 0
 			continue
@@ -157,20 +158,27 @@ type Answer struct {
 	Err   error
 }
 
+// Announcement is an epoch and who is to hear it.
+type Announcement struct {
+	TemplateUID string
+	Epoch       uint64
+	Pods        []Pod
+}
+
 // Announce tells the epoch to the pods, all at once, and returns what each
 // answered, in the same order.
-func Announce(ctx context.Context, agents Agents, templateUID string, pods []Pod, epoch uint64) []Answer {
-	answers := make([]Answer, len(pods))
+func Announce(ctx context.Context, agents Agents, a Announcement) []Answer {
+	answers := make([]Answer, len(a.Pods))
 	limit := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
-	for i, pod := range pods {
+	for i, pod := range a.Pods {
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
 			ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 			defer cancel()
-			target := client.Target{PodName: pod.Name, PodUID: pod.UID, TemplateUID: templateUID, Address: pod.Address}
-			floor, err := agents.Announce(ctx, target, epoch)
+			target := client.Target{PodName: pod.Name, PodUID: pod.UID, TemplateUID: a.TemplateUID, Address: pod.Address}
+			floor, err := agents.Announce(ctx, target, a.Epoch)
 			answers[i] = Answer{Pod: pod, Floor: floor.Floor, Err: err}
 			var conflict *client.ConflictError
 			if errors.As(err, &conflict) {

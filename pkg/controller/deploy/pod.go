@@ -55,7 +55,7 @@ func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate) (checkpoint
 			return checkpoint.PodEntry{}, errors.Join(last, err)
 		}
 		if c.runsOn(state) {
-			return d.proven(pod, c, entryOf(pod, c.Checksum, state.Plans, state.HAProxy, api.OutcomeNoop))
+			return d.proven(pod, c, account{Plans: state.Plans, haproxy: state.HAProxy, mode: api.OutcomeNoop})
 		}
 		token := api.Token{LeaderEpoch: d.term.Epoch(), RenderSeq: c.Sequence}
 		result, err := d.agents.Apply(ctx, target, c.request(state, token))
@@ -104,11 +104,12 @@ func (d *Deployer) judge(pod Pod, c *Candidate, result *api.Result) (checkpoint.
 		}
 		return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
 	}
-	return d.proven(pod, c, entryOf(pod, c.Checksum, result.Plans, result.HAProxy, result.Mode))
+	return d.proven(pod, c, account{Plans: result.Plans, haproxy: result.HAProxy, mode: result.Mode})
 }
 
 // proven is the last check of a receipt, by the rule that its readers apply.
-func (d *Deployer) proven(pod Pod, c *Candidate, entry checkpoint.PodEntry) (checkpoint.PodEntry, error) {
+func (d *Deployer) proven(pod Pod, c *Candidate, a account) (checkpoint.PodEntry, error) {
+	entry := entryOf(pod, c.Checksum, a)
 	if !entry.Confirms(c.Checksum, c.Output.Plan.ID) {
 		return checkpoint.PodEntry{}, fmt.Errorf("pod %s answered without proof of running plan %s: applied %q, running %q, worker %q",
 			pod.Name, c.Output.Plan.ID, entry.AppliedPlanID, entry.RunningPlanID, entry.PodRuntimeID)

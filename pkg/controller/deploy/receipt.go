@@ -38,12 +38,19 @@ func runtimeID(h api.HAProxy) string {
 	return fmt.Sprintf("%d-%d", h.WorkerStartTimeUnixMicros, h.WorkerPID)
 }
 
-func entryOf(pod Pod, checksum string, plans api.Plans, haproxy api.HAProxy, mode api.Outcome) checkpoint.PodEntry {
+// account is what an agent said about itself, in a state or in a result.
+type account struct {
+	api.Plans
+	haproxy api.HAProxy
+	mode    api.Outcome
+}
+
+func entryOf(pod Pod, checksum string, a account) checkpoint.PodEntry {
 	return checkpoint.PodEntry{
-		PodName: pod.Name, PodUID: pod.UID, PodRuntimeID: runtimeID(haproxy),
+		PodName: pod.Name, PodUID: pod.UID, PodRuntimeID: runtimeID(a.haproxy),
 		Checksum:      checksum,
-		AppliedPlanID: plans.AppliedPlanID, RunningPlanID: plans.RunningPlanID, WorkerOpsPlanID: plans.WorkerOpsPlanID,
-		Mode: string(mode),
+		AppliedPlanID: a.AppliedPlanID, RunningPlanID: a.RunningPlanID, WorkerOpsPlanID: a.WorkerOpsPlanID,
+		Mode: string(a.mode),
 	}
 }
 

@@ -38,52 +38,53 @@ func haproxy(t *testing.T) string {
 	return path
 }
 
+var checks = []struct {
+	name    string
+	output  *checkpoint.Output
+	want    Outcome
+	message string
+	line    int
+}{
+	{
+		name:   "a listener with its files under relative paths is valid",
+		output: output(listener+"  errorfile 503 files/503.http\n", file("files/503.http", "HTTP/1.1 503 No\r\n\r\nno\n")),
+		want:   Valid,
+	},
+	{
+		name:    "a missing file is refused without the gate's folder in the text",
+		output:  output(listener + "  errorfile 503 files/503.http\n"),
+		want:    Refused,
+		message: "parsing [haproxy.cfg:10] : errorfile : error opening file 'files/503.http'.",
+		line:    10,
+	},
+	{
+		name:    "nbproc is refused",
+		output:  output("global\n  default-path config\n  nbproc 2\n"),
+		want:    Refused,
+		message: "parsing [haproxy.cfg:3] : nbproc is not supported any more since HAProxy 2.5. Threads will automatically be used on multi-processor machines if available.",
+		line:    3,
+	},
+	{
+		name:    "exit code 2, no listener, is refused",
+		output:  output("global\n  default-path config\n"),
+		want:    Refused,
+		message: "Configuration file has no error but will not start (no listener) => exit(2).",
+	},
+	{
+		name:   "a name that does not resolve is valid, as the pods' -dr takes it",
+		output: output(listener + "backend b\n  server s name.invalid:80\n"),
+		want:   Valid,
+	},
+	{
+		name:    "a path out of the folder is never written",
+		output:  output(listener, file("../x", "")),
+		want:    Unknown,
+		message: `writing the output for its check: path "../x" leads out of the output`,
+	},
+}
+
 func TestCheck(t *testing.T) {
-	tests := []struct {
-		name    string
-		output  *checkpoint.Output
-		want    Outcome
-		message string
-		line    int
-	}{
-		{
-			name:   "a listener with its files under relative paths is valid",
-			output: output(listener+"  errorfile 503 files/503.http\n", file("files/503.http", "HTTP/1.1 503 No\r\n\r\nno\n")),
-			want:   Valid,
-		},
-		{
-			name:    "a missing file is refused without the gate's folder in the text",
-			output:  output(listener + "  errorfile 503 files/503.http\n"),
-			want:    Refused,
-			message: "parsing [haproxy.cfg:10] : errorfile : error opening file 'files/503.http'.",
-			line:    10,
-		},
-		{
-			name:    "nbproc is refused",
-			output:  output("global\n  default-path config\n  nbproc 2\n"),
-			want:    Refused,
-			message: "parsing [haproxy.cfg:3] : nbproc is not supported any more since HAProxy 2.5. Threads will automatically be used on multi-processor machines if available.",
-			line:    3,
-		},
-		{
-			name:    "exit code 2, no listener, is refused",
-			output:  output("global\n  default-path config\n"),
-			want:    Refused,
-			message: "Configuration file has no error but will not start (no listener) => exit(2).",
-		},
-		{
-			name:   "a name that does not resolve is valid, as the pods' -dr takes it",
-			output: output(listener + "backend b\n  server s name.invalid:80\n"),
-			want:   Valid,
-		},
-		{
-			name:    "a path out of the folder is never written",
-			output:  output(listener, file("../x", "")),
-			want:    Unknown,
-			message: `writing the output for its check: path "../x" leads out of the output`,
-		},
-	}
-	for _, tc := range tests {
+	for _, tc := range checks {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			got, err := New(Config{Binary: haproxy(t), Dir: dir}).Check(t.Context(), tc.output)

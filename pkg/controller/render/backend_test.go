@@ -9,55 +9,57 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/plan"
 )
 
+var noWeight = int64(0)
+
+var backends = []struct {
+	name string
+	data map[string]any
+	want plan.Backend
+	body []string
+	text string
+}{
+	{
+		name: "all that can be said of a backend",
+		data: map[string]any{
+			"name": "shop", "mode": "http", "balance": "uri", "hashType": "consistent",
+			"comments":      []any{"from a test"},
+			"options":       "option forwardfor\n\n  option httpchk GET /up  \n",
+			"defaultServer": []string{"check", "inter 2s"},
+			"servers": []any{
+				map[string]any{"name": "a", "address": "10.0.0.1", "port": int64(80), "weight": 0.0, "extra": []any{"send-proxy-v2", "cookie a"}},
+				map[string]any{"name": "b", "address": "2001:db8::1", "port": "8080", "disabled": true},
+			},
+		},
+		want: plan.Backend{
+			Name: "shop", Mode: "http", Balance: "uri", HashType: "consistent",
+			Shape: plan.ShapeStructural, ShapeReason: "default-server is set",
+			DefaultServer: []plan.Keyword{{Name: "check", Args: []string{}}, {Name: "inter", Args: []string{"2s"}}},
+			Servers: []plan.Server{
+				{Name: "a", Address: "10.0.0.1", Port: 80, Weight: &noWeight, Extra: []plan.Keyword{{Name: "send-proxy-v2", Args: []string{}}, {Name: "cookie", Args: []string{"a"}}}},
+				{Name: "b", Address: "2001:db8::1", Port: 8080, Disabled: true},
+			},
+		},
+		body: []string{"option forwardfor", "option httpchk GET /up"},
+		text: "backend shop\n    # from a test\n    mode http\n    balance uri\n    hash-type consistent\n    option forwardfor\n" +
+			"    option httpchk GET /up\n    default-server check inter 2s\n" +
+			"    server a 10.0.0.1:80 weight 0 send-proxy-v2 cookie a\n    server b [2001:db8::1]:8080 disabled\n",
+	},
+	{
+		name: "addresses alone are dynamic",
+		data: map[string]any{"name": "b", "servers": []any{map[string]any{"name": "a", "address": "10.0.0.1", "port": 80}}},
+		want: plan.Backend{Name: "b", Shape: plan.ShapeDynamic, Servers: []plan.Server{{Name: "a", Address: "10.0.0.1", Port: 80}}},
+		text: "backend b\n    server a 10.0.0.1:80\n",
+	},
+	{
+		name: "a host name is structural",
+		data: map[string]any{"name": "b", "servers": []any{map[string]any{"name": "a", "address": "web.internal", "port": 80}}},
+		want: plan.Backend{Name: "b", Shape: plan.ShapeStructural, ShapeReason: "server a has a host name", Servers: []plan.Server{{Name: "a", Address: "web.internal", Port: 80}}},
+		text: "backend b\n    server a web.internal:80\n",
+	},
+}
+
 func TestBackendBecomesTextAndRecord(t *testing.T) {
-	weight := int64(0)
-	tests := []struct {
-		name string
-		data map[string]any
-		want plan.Backend
-		body []string
-		text string
-	}{
-		{
-			name: "all that can be said of a backend",
-			data: map[string]any{
-				"name": "shop", "mode": "http", "balance": "uri", "hashType": "consistent",
-				"comments":      []any{"from a test"},
-				"options":       "option forwardfor\n\n  option httpchk GET /up  \n",
-				"defaultServer": []string{"check", "inter 2s"},
-				"servers": []any{
-					map[string]any{"name": "a", "address": "10.0.0.1", "port": int64(80), "weight": 0.0, "extra": []any{"send-proxy-v2", "cookie a"}},
-					map[string]any{"name": "b", "address": "2001:db8::1", "port": "8080", "disabled": true},
-				},
-			},
-			want: plan.Backend{
-				Name: "shop", Mode: "http", Balance: "uri", HashType: "consistent",
-				Shape: plan.ShapeStructural, ShapeReason: "default-server is set",
-				DefaultServer: []plan.Keyword{{Name: "check", Args: []string{}}, {Name: "inter", Args: []string{"2s"}}},
-				Servers: []plan.Server{
-					{Name: "a", Address: "10.0.0.1", Port: 80, Weight: &weight, Extra: []plan.Keyword{{Name: "send-proxy-v2", Args: []string{}}, {Name: "cookie", Args: []string{"a"}}}},
-					{Name: "b", Address: "2001:db8::1", Port: 8080, Disabled: true},
-				},
-			},
-			body: []string{"option forwardfor", "option httpchk GET /up"},
-			text: "backend shop\n    # from a test\n    mode http\n    balance uri\n    hash-type consistent\n    option forwardfor\n" +
-				"    option httpchk GET /up\n    default-server check inter 2s\n" +
-				"    server a 10.0.0.1:80 weight 0 send-proxy-v2 cookie a\n    server b [2001:db8::1]:8080 disabled\n",
-		},
-		{
-			name: "addresses alone are dynamic",
-			data: map[string]any{"name": "b", "servers": []any{map[string]any{"name": "a", "address": "10.0.0.1", "port": 80}}},
-			want: plan.Backend{Name: "b", Shape: plan.ShapeDynamic, Servers: []plan.Server{{Name: "a", Address: "10.0.0.1", Port: 80}}},
-			text: "backend b\n    server a 10.0.0.1:80\n",
-		},
-		{
-			name: "a host name is structural",
-			data: map[string]any{"name": "b", "servers": []any{map[string]any{"name": "a", "address": "web.internal", "port": 80}}},
-			want: plan.Backend{Name: "b", Shape: plan.ShapeStructural, ShapeReason: "server a has a host name", Servers: []plan.Server{{Name: "a", Address: "web.internal", Port: 80}}},
-			text: "backend b\n    server a web.internal:80\n",
-		},
-	}
-	for _, tc := range tests {
+	for _, tc := range backends {
 		t.Run(tc.name, func(t *testing.T) {
 			got, err := newBackend(tc.data)
 			if err != nil {

@@ -207,12 +207,13 @@ func (w *watcher) branch(b *parse.BranchNode) parse.Node {
 	mark := fmt.Sprintf("%s#%d", w.tree.Name, w.next)
 	w.list(b.List)
 	w.list(b.ElseList)
-	enter := w.call(b.Pos, b.Line, enterFunction, mark, &parse.DotNode{NodeType: parse.NodeDot, Pos: b.Pos})
+	enter := w.call(b, enterFunction, mark, &parse.DotNode{NodeType: parse.NodeDot, Pos: b.Pos})
 	b.List.Nodes = append([]parse.Node{enter}, b.List.Nodes...)
-	return w.call(b.Pos, b.Line, leaveFunction, mark)
+	return w.call(b, leaveFunction, mark)
 }
 
-func (w *watcher) call(pos parse.Pos, line int, function, mark string, more ...parse.Node) parse.Node {
+func (w *watcher) call(at *parse.BranchNode, function, mark string, more ...parse.Node) parse.Node {
+	pos, line := at.Pos, at.Line
 	text := &parse.StringNode{NodeType: parse.NodeString, Pos: pos, Quoted: fmt.Sprintf("%q", mark), Text: mark}
 	args := append([]parse.Node{parse.NewIdentifier(function).SetTree(w.tree).SetPos(pos), text}, more...)
 	command := &parse.CommandNode{NodeType: parse.NodeCommand, Pos: pos, Args: args}
