@@ -243,6 +243,11 @@ func descriptorFaults() []fault {
 			state:  Damaged, row: certificateRow, reasons: []Reason{ReasonPathMismatch},
 		},
 		{
+			name:   "an artifact is declared with the path of another",
+			change: change(`"Path":"/etc/haproxy/maps/void.map"`, `"Path":"/etc/haproxy/maps/host.map"`),
+			state:  Damaged, row: "maps/void.map", reasons: []Reason{ReasonDuplicateArtifact, ReasonPathMismatch},
+		},
+		{
 			name:   "a general file is declared with another name",
 			change: change(`"Name":"503.http"`, `"Name":"504.http"`),
 			state:  Damaged, row: generalRow, reasons: []Reason{ReasonFileNameMismatch},
