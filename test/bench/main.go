@@ -56,6 +56,7 @@ func benchmarks() []benchmark {
 		{name: "lists", measure: measureLists},
 		{name: "tamper", measure: measureTamper},
 		{name: "intent", measure: measureIntent},
+		{name: "publication", measure: measurePublication},
 	}
 }
 

@@ -78,7 +78,7 @@ type progress struct {
 	last  time.Time
 }
 
-const progressInterval = 5 * time.Second
+const progressInterval = 15 * time.Second
 
 func (p *progress) at(done int) {
 	if now := time.Now(); now.Sub(p.last) >= progressInterval || done == p.total {
