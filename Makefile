@@ -6,7 +6,8 @@ SHELL := /usr/bin/env bash
 GO ?= go
 JOBS ?= 2
 BIN := $(CURDIR)/bin
-VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo v0.0.0)
+# The libraries insist on a semantic version.
+VERSION ?= v0.1.0-$(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMANDS := $(notdir $(wildcard cmd/*))
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
 CLUSTER_LDFLAGS := $(shell cat test/cluster/ldflags 2>/dev/null)

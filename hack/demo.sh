@@ -77,7 +77,12 @@ install() {
 	kube apply --server-side -k manifests/base/crd >/dev/null
 	kube wait --for=condition=Established --timeout=30s crd --all >/dev/null
 	certificates
-	say "applying API server, controller, proxies and the two web applications"
+	# First what the template reads, so that the first output is a complete one.
+	say "applying two web applications"
+	kube apply --server-side --force-conflicts -k manifests/overlays/demo/web >/dev/null
+	kube -n "$web" rollout status deployment/shop --timeout=60s >/dev/null || die "the web application shop did not become ready"
+	kube -n "$web" rollout status deployment/blog --timeout=60s >/dev/null || die "the web application blog did not become ready"
+	say "applying API server, controllers and proxies"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo >/dev/null
 	local bundle
 	bundle=$(kube -n "$system" get secret holdfast-apiserver-serving -o jsonpath='{.data.ca\.crt}')
@@ -88,7 +93,6 @@ install() {
 wait_ready() {
 	say "waiting for the API server, the controllers and the proxies"
 	kube -n "$system" rollout status deployment/holdfast-apiserver --timeout=120s >/dev/null || die "the API server did not become ready: $cluster kubectl -n $system logs deployment/holdfast-apiserver"
-	kube -n "$web" rollout status deployment/shop deployment/blog --timeout=60s >/dev/null || die "the web applications did not become ready"
 	kube -n "$fleet" rollout status deployment/holdfast-controller --timeout=60s >/dev/null || die "the controllers did not become ready: $cluster kubectl -n $fleet logs deployment/holdfast-controller"
 	kube -n "$fleet" rollout status deployment/proxy --timeout=120s >/dev/null || die "the proxies did not become ready: $cluster kubectl -n $fleet logs deployment/holdfast-controller"
 	kube wait --for=condition=Available --timeout=60s apiservice/v1alpha1.retained.haproxy-haptic.org >/dev/null || die "the API service did not become available"
