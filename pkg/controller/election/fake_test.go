@@ -107,7 +107,9 @@ func count(calls []call, match call) int {
 }
 
 // clientOf gives one process's view of the store.
-func (s *leaseStore) clientOf(process string) leaseClient { return leaseClient{store: s, process: process} }
+func (s *leaseStore) clientOf(process string) leaseClient {
+	return leaseClient{store: s, process: process}
+}
 
 type leaseClient struct {
 	store   *leaseStore

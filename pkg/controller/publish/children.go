@@ -3,6 +3,7 @@ package publish
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -205,7 +206,7 @@ func (p *Publisher) deleteChild(ctx context.Context, k childKind, judged *child)
 	switch {
 	case err == nil:
 		p.metrics.Collected.WithLabelValues(k.name()).Inc()
-	case apierrors.IsNotFound(err), err == errKept:
+	case apierrors.IsNotFound(err), errors.Is(err, errKept):
 		return nil
 	}
 	return err

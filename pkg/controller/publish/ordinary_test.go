@@ -285,3 +285,15 @@ func TestATermThatEndsWritesNothingMore(t *testing.T) {
 		}
 	}
 }
+
+func TestAFileOfAnotherOwnerUnderOurLabelIsNotPruned(t *testing.T) {
+	api := newFakeAPI()
+	p := newPublisher(api, &fence{})
+	must(t, p.outputNow(t, site(t, "a")))
+	key := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
+	edit(api, key, func(o *v1alpha1.HAProxyMapFile) { o.OwnerReferences[0].UID = "other" })
+	must(t, p.outputNow(t, site(t, "b")))
+	if read[v1alpha1.HAProxyMapFile](api, key) == nil {
+		t.Error("a file of another owner was deleted")
+	}
+}

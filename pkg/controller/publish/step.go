@@ -234,11 +234,8 @@ func (p *Publisher) flush(ctx, limit context.Context) error {
 	defer context.AfterFunc(limit, cancel)()
 	for {
 		p.mu.Lock()
-		accepted, r, blocked := p.accepted, p.receipt, p.blocked
+		accepted, r := p.accepted, p.receipt
 		p.mu.Unlock()
-		if blocked {
-			return ErrBlocked
-		}
 		var err error
 		if r != nil && r != p.receiptDone {
 			err = p.runCheckpoint(ctx, r)
