@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"sync"
@@ -62,14 +61,10 @@ func measurePublication(ctx context.Context, c *cluster, _ settings, r *report) 
 		worst.extraWrites, worst.lists = max(worst.extraWrites, found.extraWrites), max(worst.lists, found.lists)
 		worst.childReads, worst.deletes = max(worst.childReads, found.childReads), worst.deletes+found.deletes
 	}
-	collected, err := p.collected()
-	if err != nil {
-		return err
-	}
 	r.add(target{name: "publication-writes-beyond-children", value: float64(worst.extraWrites), bound: extraWritesBound, relation: ceiling})
 	r.add(target{name: "publication-lists-per-child-kind", value: float64(worst.lists), bound: childListsBound, relation: ceiling})
 	r.add(target{name: "publication-reads-of-a-child", value: float64(worst.childReads), bound: 0, relation: equal})
-	r.add(target{name: "publication-deletions-beyond-collected", value: float64(worst.deletes) - collected, bound: 0, relation: equal})
+	r.add(target{name: "publication-deletions-beyond-collected", value: float64(worst.deletes) - p.collected, bound: 0, relation: equal})
 	return nil
 }
 
@@ -81,6 +76,8 @@ type publishing struct {
 	registry  *prometheus.Registry
 	costs     []costs
 	durations []time.Duration
+	// collected is how many objects the publisher says it deleted meanwhile.
+	collected float64
 }
 
 func (c *cluster) newPublishing(template *v1alpha1.HAProxyTemplateConfig, o *outputs) (*publishing, error) {
@@ -134,6 +131,10 @@ func (p *publishing) publish(ctx context.Context, term *election.Term, publisher
 		return fmt.Errorf("the ordinary output: %w", err)
 	}
 	asked.take()
+	before, err := p.deletedSoFar()
+	if err != nil {
+		return err
+	}
 	started := time.Now()
 	publisher.Deployed(o, sequence, checkpoint.PodEntry{
 		PodName: "proxy-0", PodUID: "7b0f4f46-5d7c-4a2c-9c62-3e8a5d1f0000", PodRuntimeID: "1767225600000000-42",
@@ -143,6 +144,11 @@ func (p *publishing) publish(ctx context.Context, term *election.Term, publisher
 		return fmt.Errorf("the checkpoint: %w", err)
 	}
 	p.durations = append(p.durations, time.Since(started))
+	after, err := p.deletedSoFar()
+	if err != nil {
+		return err
+	}
+	p.collected += after - before
 	found := costsOf(asked.take())
 	p.costs = append(p.costs, found)
 	if found.children != len(o.Artifacts) {
@@ -151,23 +157,23 @@ func (p *publishing) publish(ctx context.Context, term *election.Term, publisher
 	return nil
 }
 
-// collected is what the publisher says it deleted.
-func (p *publishing) collected() (float64, error) {
+// deletedSoFar is what the publisher says it deleted, files of ordinary outputs
+// included. Before the first deletion the metric does not exist.
+func (p *publishing) deletedSoFar() (float64, error) {
 	families, err := p.registry.Gather()
 	if err != nil {
 		return 0, fmt.Errorf("reading the publisher's metrics: %w", err)
 	}
+	sum := 0.0
 	for _, family := range families {
 		if family.GetName() != "holdfast_controller_collected_objects_total" {
 			continue
 		}
-		sum := 0.0
 		for _, m := range family.GetMetric() {
 			sum += m.GetCounter().GetValue()
 		}
-		return sum, nil
 	}
-	return 0, errors.New("the publisher does not tell what it collected")
+	return sum, nil
 }
 
 // costs are the requests of one publication.
