@@ -161,4 +161,3 @@ func (t *text) DeepCopyObject() runtime.Object { return t }
 func (t *text) InputStream(context.Context, string, string) (stream io.ReadCloser, flush bool, contentType string, err error) {
 	return io.NopCloser(bytes.NewReader(t.content)), false, "text/plain; charset=utf-8", nil
 }
-
