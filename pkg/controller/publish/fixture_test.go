@@ -3,6 +3,7 @@ package publish
 import (
 	"context"
 	"errors"
+	"maps"
 	"math/rand/v2"
 	"path"
 	"sync"
@@ -199,22 +200,20 @@ func pointers(t testing.TB, api *fakeAPI) []string {
 	return checksums
 }
 
-// children reads every stored file, whatever its labels.
+// children reads every stored file, whatever its labels, as no request.
 func (a *fakeAPI) children(t testing.TB) []*checkpoint.StoredChild {
 	t.Helper()
-	before, after := a.before, a.after
-	requests := a.requests
-	a.hooks(nil, nil)
+	a.mu.Lock()
+	snapshot := &fakeAPI{objects: maps.Clone(a.objects)}
+	a.mu.Unlock()
 	var all []*checkpoint.StoredChild
-	for _, k := range childKinds(a.clients()) {
+	for _, k := range childKinds(snapshot.clients()) {
 		found, err := k.list(context.Background(), "")
 		must(t, err)
 		for _, c := range found {
 			all = append(all, c.stored)
 		}
 	}
-	a.hooks(before, after)
-	a.requests = requests
 	return all
 }
 
