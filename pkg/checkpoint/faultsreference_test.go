@@ -88,6 +88,22 @@ func referenceFaults() []fault {
 			state:  Unknown, reasons: []Reason{ReasonUnsupportedFamily},
 		},
 		{
+			name: "a reference stands in a list of a later release only",
+			change: func(t *testing.T, f *fixture) {
+				dropReference(t, f, certificateRow)
+				f.checkpoint.References.Unsupported = []string{"keyedCertificates"}
+			},
+			state: Unknown, row: certificateRow, reasons: []Reason{ReasonUnsupportedFamily, ReasonUnsupportedFamily},
+		},
+		{
+			name: "a set ID covers a list of a later release",
+			change: func(t *testing.T, f *fixture) {
+				setID("content-sha256:"+refHex("x"))(t, f)
+				f.checkpoint.References.Unsupported = []string{"secretMaps"}
+			},
+			state: Unknown, reasons: []Reason{ReasonUnsupportedFamily},
+		},
+		{
 			name: "a child of another set is referenced too",
 			change: func(t *testing.T, f *fixture) {
 				f.files = append(f.files, refFile{family: 3, name: "x.pem", path: "/x.pem", runtime: "x.pem", content: "x"})

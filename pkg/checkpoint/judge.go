@@ -121,10 +121,10 @@ func (j *judge) sums() (sums []DescribedSum, size int64, complete bool) {
 
 // judgeSetIdentity compares the set ID with our candidate for its form. Where
 // the checkpoint carries evidence, it was written under that form; elsewhere a
-// difference proves nothing.
+// difference proves nothing, and beside lists of a later release none is known.
 func (j *judge) judgeSetIdentity(sums []DescribedSum) {
 	f := j.facts
-	if f.References == nil || !strings.HasPrefix(f.References.SetID, setIDPrefix) {
+	if f.References == nil || len(f.References.Unsupported) > 0 || !strings.HasPrefix(f.References.SetID, setIDPrefix) {
 		return
 	}
 	descriptors := make([]Descriptor, 0, len(sums))

@@ -158,6 +158,9 @@ func (j *judge) judgeAbsent(row *item) {
 	case row.ref != nil:
 	case f.References == nil:
 		row.findings.unknown(ReasonUncommitted, f.object(), "artifact %s: no references are committed", shown(row.Path))
+	case len(f.References.Unsupported) > 0:
+		row.findings.unknown(ReasonUnsupportedFamily, f.object(),
+			"artifact %s of family %s: only a reference list of a later release can name its object", shown(row.Path), row.Family)
 	default:
 		row.findings.damaged(ReasonArtifactMissing, f.object(), "artifact %s of family %s: no referenced object stores it", shown(row.Path), row.Family)
 	}

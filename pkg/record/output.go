@@ -69,7 +69,7 @@ func references(files *v1alpha1.AuxiliaryFileReferences) *checkpoint.References 
 	if files == nil {
 		return nil
 	}
-	translated := &checkpoint.References{SetID: files.SetID}
+	translated := &checkpoint.References{SetID: files.SetID, Unsupported: files.Unsupported}
 	for _, list := range []struct {
 		family checkpoint.Family
 		refs   []v1alpha1.FileReference

@@ -47,6 +47,7 @@ func TestCheckpointCarriesEveryFieldOver(t *testing.T) {
 		SSLCaFiles:      []v1alpha1.FileReference{{Kind: "Secret", Name: "a"}},
 		GeneralFiles:    []v1alpha1.FileReference{{Kind: "HAProxyGeneralFile", Name: "g", Namespace: "other"}},
 		CRTListFiles:    []v1alpha1.FileReference{{Kind: "HAProxyCRTListFile", Name: "l", Namespace: "ns"}},
+		Unsupported:     []string{"later"},
 	}
 	cfg.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{
 		PodName: "p", PodUID: "u", PodRuntimeID: "r", Checksum: "sum", AppliedPlanID: "A", RunningPlanID: "R", WorkerOpsPlanID: "W",
@@ -61,7 +62,7 @@ func TestCheckpointCarriesEveryFieldOver(t *testing.T) {
 			{List: checkpoint.CRTList, Kind: "HAProxyCRTListFile", Name: "l", Namespace: "ns"},
 			{List: checkpoint.Certificate, Kind: "Secret", Name: "c", Namespace: "ns"},
 			{List: checkpoint.CA, Kind: "Secret", Name: "a"},
-		}},
+		}, Unsupported: []string{"later"}},
 		Receipts: []checkpoint.PodEntry{{
 			PodName: "p", PodUID: "u", PodRuntimeID: "r", Checksum: "sum", AppliedPlanID: "A", RunningPlanID: "R", WorkerOpsPlanID: "W",
 			Mode: "noop", LastError: "e",

@@ -117,6 +117,11 @@ type AuxiliaryFileReferences struct {
 	// +optional
 	// +listType=atomic
 	CRTListFiles []FileReference `json:"crtListFiles,omitempty"`
+
+	// Unsupported are the names of non-empty lists of a later release, sorted.
+	// They are noticed when reading and never written.
+	// +listType=atomic
+	Unsupported []string `json:"-"`
 }
 
 // FileReference names one stored file.

@@ -40,6 +40,11 @@ func (in *AuxiliaryFileReferences) DeepCopyInto(out *AuxiliaryFileReferences) {
 		*out = make([]FileReference, len(*in))
 		copy(*out, *in)
 	}
+	if in.Unsupported != nil {
+		in, out := &in.Unsupported, &out.Unsupported
+		*out = make([]string, len(*in))
+		copy(*out, *in)
+	}
 	return
 }
 
