@@ -20,8 +20,10 @@ done
 work=$(mktemp -d /tmp/hfbench.XXXXXX)
 readonly work
 export HOLDFAST_DEVCLUSTER=$work/c
+running=
 cleanup() {
 	trap '' INT TERM
+	[[ -z $running ]] || kill "$running" 2>/dev/null || true
 	say "deleting the cluster"
 	"$cluster" down >/dev/null || true
 	rm -rf "$work"
@@ -41,4 +43,7 @@ say "starting a cluster"
 "$cluster" kubectl wait --for=condition=Established --timeout=60s crd --all >/dev/null
 "$cluster" kubectl apply --server-side -k test/bench/manifests >/dev/null
 # Inside the cluster's network, where nothing stands between client and servers.
-"$cluster" exec -- "$work/bench" "$@"
+# In the background, because a trap waits for the end of what runs in front.
+"$cluster" exec -- "$work/bench" "$@" &
+running=$!
+wait "$running"
