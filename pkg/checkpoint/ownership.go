@@ -28,12 +28,21 @@ func (m Meta) controller() *Owner {
 	return nil
 }
 
-// ownerProblem says how the controller owner differs from the expected one, or
-// nothing. Group, kind, name, namespace and UID must all agree: a UID alone
-// could be copied, and a name alone belongs to whoever takes it next.
+// OwnerProblem says how an object in namespace with this controller owner, zero
+// without one, is not the template's, or nothing.
+func (t Template) OwnerProblem(controller Owner, namespace string) string {
+	return controllerProblem(&controller, namespace, templateOwner(t))
+}
+
 func ownerProblem(m Meta, want expectedOwner) string {
-	owner := m.controller()
-	if owner == nil {
+	return controllerProblem(m.controller(), m.Namespace, want)
+}
+
+// controllerProblem says how the controller owner differs from the expected one,
+// or nothing. Group, kind, name, namespace and UID must all agree: a UID alone
+// could be copied, and a name alone belongs to whoever takes it next.
+func controllerProblem(owner *Owner, namespace string, want expectedOwner) string {
+	if owner == nil || !owner.Controller {
 		return fmt.Sprintf("metadata.ownerReferences: no controller; expected %s %s", want.kind, shown(want.name))
 	}
 	group, _, _ := strings.Cut(owner.APIVersion, "/")
@@ -43,7 +52,7 @@ func ownerProblem(m Meta, want expectedOwner) string {
 		{"metadata.ownerReferences: name", want.name, owner.Name},
 		{"metadata.ownerReferences: kind", want.kind, owner.Kind},
 		{"metadata.ownerReferences: group", wantGroup, group},
-		{"metadata.namespace", want.namespace, m.Namespace},
+		{"metadata.namespace", want.namespace, namespace},
 	} {
 		if field.found != field.want || field.found == "" {
 			return fmt.Sprintf("%s: expected %s, found %s", field.name, shown(field.want), shown(field.found))

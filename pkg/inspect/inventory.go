@@ -4,7 +4,6 @@ import (
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
-	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
 	"github.com/holdfast-project/holdfast/pkg/view"
 )
@@ -61,8 +59,6 @@ type space struct {
 
 type templateFact struct {
 	view.Template
-	// electionName is the leader-election Lease it names, or empty.
-	electionName string
 }
 
 type outputFact struct {
@@ -88,9 +84,7 @@ type child struct {
 }
 
 type leaseFact struct {
-	election           fencing.ElectionLease
-	retained           fencing.RetainedLease
-	acquired, recorded time.Time
+	view.Lease
 	// stripped: it has no UID and no owners.
 	stripped bool
 }
@@ -191,47 +185,37 @@ func newTemplateFact(o *template) *templateFact {
 		Template: view.Template{
 			Namespace: o.Namespace, Name: o.Name, UID: string(o.UID),
 			Created: o.CreationTimestamp.Time, Labels: o.Labels,
-			Standalone: election.Enabled != nil && !*election.Enabled,
+			Standalone: election.Enabled != nil && !*election.Enabled, ElectionName: election.LeaseName,
 		},
-		electionName: election.LeaseName,
 	}
 }
 
-// checkpointNamePart is in the name of every checkpoint, so that one whose
-// payload and labels were removed is still judged, and found damaged.
-const checkpointNamePart = "-haproxycfg-retained-"
-
 func (sp *space) putCfg(o *v1alpha1.HAProxyCfg) {
-	owner := controllerOf(&o.ObjectMeta)
-	if !record.IsCheckpoint(o) && !strings.Contains(o.Name, checkpointNamePart) {
+	if !record.IsCheckpoint(o) {
 		pointers, pods := record.Ordinary(o)
 		bare := len(pointers) == 0 && len(pods) == 0 && o.Status.AuxiliaryFiles == nil &&
 			o.Status.ObservedGeneration == 0 && len(o.Status.Conditions) == 0 && o.Status.ValidationError == ""
 		sp.outputs[o.Name] = &outputFact{
-			Output: view.Output{Pointers: pointers, Pods: pods}, owner: owner,
+			Output: view.Output{Pointers: pointers, Pods: pods}, owner: record.Controller(&o.ObjectMeta),
 			bare: bare, stripped: o.UID == "" && len(o.OwnerReferences) == 0,
 		}
 		return
 	}
 	r := &retained{
-		stored:       record.Checkpoint(o),
-		labels:       o.Labels,
-		templateName: o.Labels[v1alpha1.LabelTemplateConfig],
-		templateUID:  o.Labels[v1alpha1.LabelRetainedFor],
-		modified:     modifiedAt(&o.ObjectMeta, true),
+		stored:   record.Checkpoint(o),
+		labels:   o.Labels,
+		modified: record.ModifiedAt(&o.ObjectMeta, true),
 	}
-	if owner.Kind == v1alpha1.KindTemplateConfig {
-		r.templateName, r.templateUID = owner.Name, owner.UID
-	}
+	r.templateName, r.templateUID = record.TemplateOf(o)
 	if r.templateName == "" && o.UID == "" {
 		// Labels and owners were stripped like the UID; the name remains.
-		r.templateName, _, _ = strings.Cut(o.Name, checkpointNamePart)
+		r.templateName = record.TemplateIn(o.Name)
 	}
 	sp.retained[o.Name] = r
 }
 
 func (sp *space) putChild(meta *metav1.ObjectMeta, stored *checkpoint.StoredChild) *child {
-	c := &child{stored: stored, modified: modifiedAt(meta, false)}
+	c := &child{stored: stored, modified: record.ModifiedAt(meta, false)}
 	sp.children[childKey{stored.Kind, stored.Name}] = c
 	sp.files = sp.files || stored.Kind != v1alpha1.KindSecret
 	return c
@@ -239,37 +223,9 @@ func (sp *space) putChild(meta *metav1.ObjectMeta, stored *checkpoint.StoredChil
 
 func newLeaseFact(o *coordinationv1.Lease) *leaseFact {
 	fact := &leaseFact{
-		election: record.ElectionLease(o), retained: record.RetainedLease(o),
+		Lease:    view.Lease{Election: record.ElectionLease(o), Retained: record.RetainedLease(o)},
 		stripped: o.UID == "" && len(o.OwnerReferences) == 0,
 	}
-	if o.Spec.AcquireTime != nil {
-		fact.acquired = o.Spec.AcquireTime.Time
-	}
-	// Only a template's own Lease: the time of a leader-election Lease is that
-	// of its last renewal.
-	if fact.retained.Owner.UID != "" {
-		fact.recorded = modifiedAt(&o.ObjectMeta, true)
-	}
+	fact.Acquired, fact.Recorded = record.LeaseTimes(o)
 	return fact
-}
-
-func controllerOf(meta *metav1.ObjectMeta) checkpoint.Owner {
-	ref := metav1.GetControllerOf(meta)
-	if ref == nil {
-		return checkpoint.Owner{}
-	}
-	return checkpoint.Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: string(ref.UID), Controller: true}
-}
-
-// modifiedAt is when an object was last written, as far as it says so itself.
-// Status writes count only where status is an input of views.
-func modifiedAt(meta *metav1.ObjectMeta, withStatus bool) time.Time {
-	newest := meta.CreationTimestamp.Time
-	for i := range meta.ManagedFields {
-		entry := &meta.ManagedFields[i]
-		if entry.Time != nil && entry.Time.After(newest) && (withStatus || entry.Subresource == "") {
-			newest = entry.Time.Time
-		}
-	}
-	return newest
 }

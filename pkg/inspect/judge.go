@@ -57,7 +57,7 @@ func (v *verifier) judge(sp *space, r *retained) (*Checkpoint, error) {
 		j.in.Leases = leases
 		j.in.Intent = fencing.Effective(leases.Election, leases.Retained, j.root.UID)
 	}
-	pointer := pointerTo(j.in.Output, r.stored.Name)
+	pointer := j.in.Output.PointerTo(r.stored.Name)
 	j.complete(r, pointer)
 	facts := checkpoint.IngestCheckpoint(j.stored)
 	j.in.Verdict = checkpoint.Judge(checkpoint.Input{
@@ -78,18 +78,6 @@ func (v *verifier) judge(sp *space, r *retained) (*Checkpoint, error) {
 	}
 	v.inv.adjustConditions(c.View.Status.Conditions)
 	return c, nil
-}
-
-func pointerTo(output *view.Output, name string) *checkpoint.Pointer {
-	if output == nil {
-		return nil
-	}
-	for i := range output.Pointers {
-		if output.Pointers[i].Name == name {
-			return &output.Pointers[i]
-		}
-	}
-	return nil
 }
 
 // lookUp finds a referenced child. What is not there does not exist in a

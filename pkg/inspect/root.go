@@ -1,8 +1,6 @@
 package inspect
 
 import (
-	"strings"
-
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/view"
@@ -77,14 +75,8 @@ func (inv *Inventory) outputOf(sp *space, r *root) *view.Output {
 		return nil
 	case output.stripped && !inv.live:
 		return &output.Output
-	case !r.owns(output.owner):
+	case r.OwnerProblem(output.owner, sp.namespace) != "":
 		return nil
 	}
 	return &output.Output
-}
-
-// owns compares group, kind, name and UID of a controller.
-func (r *root) owns(owner checkpoint.Owner) bool {
-	group, _, _ := strings.Cut(owner.APIVersion, "/")
-	return group == v1alpha1.GroupName && owner.Kind == v1alpha1.KindTemplateConfig && owner.Name == r.Name && owner.UID == r.UID
 }

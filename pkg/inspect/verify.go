@@ -162,10 +162,7 @@ func (v *verifier) noticeOwner(sp *space, object string, output *outputFact, roo
 	if len(output.Pointers) > 0 {
 		state = checkpoint.Damaged
 	}
-	v.notice(sp.namespace, state, checkpoint.ReasonOwnerMismatch,
-		"%s: metadata.ownerReferences: expected controller %s %s with UID %s, found %s %s of %s with UID %s",
-		object, v1alpha1.KindTemplateConfig, quoted(root.Name), quoted(root.UID),
-		quoted(output.owner.Kind), quoted(output.owner.Name), quoted(output.owner.APIVersion), quoted(output.owner.UID))
+	v.notice(sp.namespace, state, checkpoint.ReasonOwnerMismatch, "%s: %s", object, root.OwnerProblem(output.owner, sp.namespace))
 }
 
 // noticePointers reports pointers to checkpoints that are not there: damage,

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"strconv"
 	"strings"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -70,6 +71,19 @@ func RetainedLease(lease *coordinationv1.Lease) fencing.RetainedLease {
 		r.Owner = fencing.TemplateRef{Name: owner.Name, UID: string(owner.UID)}
 	}
 	return r
+}
+
+// LeaseTimes are when the present holder took a leader-election Lease, and when
+// a retained-state Lease was last written; zero for the other sort, whose last
+// write is a renewal.
+func LeaseTimes(lease *coordinationv1.Lease) (acquired, recorded time.Time) {
+	if lease.Spec.AcquireTime != nil {
+		acquired = lease.Spec.AcquireTime.Time
+	}
+	if RetainedLease(lease).Owner.UID != "" {
+		recorded = ModifiedAt(&lease.ObjectMeta, true)
+	}
+	return acquired, recorded
 }
 
 // NewRetainedLease is the retained-state Lease before it is stored: owned by

@@ -1,17 +1,41 @@
 package record
 
 import (
+	"strings"
+
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 )
 
-// IsCheckpoint tells checkpoints from the other roles of their kind. The label
-// counts too: a checkpoint that lost its payload is a damaged checkpoint, not an
-// ordinary output.
+// checkpointInfix is in the name of every checkpoint, whatever its template.
+const checkpointInfix = "-haproxycfg-retained-"
+
+// IsCheckpoint tells checkpoints from the other roles of their kind. Label and
+// name count too: a checkpoint that lost its payload is a damaged checkpoint,
+// not an ordinary output.
 func IsCheckpoint(cfg *v1alpha1.HAProxyCfg) bool {
-	return cfg.Spec.RetainedPlan != "" || cfg.Labels[v1alpha1.LabelRetainedFor] != ""
+	return cfg.Spec.RetainedPlan != "" || cfg.Labels[v1alpha1.LabelRetainedFor] != "" ||
+		strings.Contains(cfg.Name, checkpointInfix)
+}
+
+// TemplateOf is what a checkpoint says of its template: by its controller owner
+// if that is a template, else by its labels.
+func TemplateOf(cfg *v1alpha1.HAProxyCfg) (name, uid string) {
+	owner := Controller(&cfg.ObjectMeta)
+	group, _, _ := strings.Cut(owner.APIVersion, "/")
+	if owner.Kind == v1alpha1.KindTemplateConfig && group == v1alpha1.GroupName {
+		return owner.Name, owner.UID
+	}
+	return cfg.Labels[v1alpha1.LabelTemplateConfig], cfg.Labels[v1alpha1.LabelRetainedFor]
+}
+
+// TemplateIn is the start of a checkpoint's name, which is the template's name
+// unless that was too long.
+func TemplateIn(checkpointName string) string {
+	name, _, _ := strings.Cut(checkpointName, checkpointInfix)
+	return name
 }
 
 // Checkpoint translates a checkpoint.

@@ -88,6 +88,7 @@ func TestIsCheckpoint(t *testing.T) {
 		{name: "an ordinary output", cfg: v1alpha1.HAProxyCfg{}},
 		{name: "a payload", cfg: v1alpha1.HAProxyCfg{Spec: v1alpha1.HAProxyCfgSpec{RetainedPlan: "x"}}, want: true},
 		{name: "a label whose payload is gone", cfg: v1alpha1.HAProxyCfg{ObjectMeta: labelled}, want: true},
+		{name: "a name whose payload and labels are gone", cfg: v1alpha1.HAProxyCfg{ObjectMeta: metav1.ObjectMeta{Name: "web-haproxycfg-retained-0"}}, want: true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {

@@ -14,6 +14,8 @@ type Template struct {
 	Labels               map[string]string
 	// Standalone: leader election is off, so there is no leader-election Lease.
 	Standalone bool
+	// ElectionName is the leader-election Lease that it names, or empty.
+	ElectionName string
 }
 
 // Output is what a view needs of a template's ordinary output.
@@ -22,6 +24,20 @@ type Output struct {
 	Pointers []checkpoint.Pointer
 	// Pods are the per-pod entries.
 	Pods []checkpoint.PodEntry
+}
+
+// PointerTo is the promoted pointer that names a checkpoint; nil without one, or
+// without an output.
+func (o *Output) PointerTo(name string) *checkpoint.Pointer {
+	if o == nil {
+		return nil
+	}
+	for i := range o.Pointers {
+		if o.Pointers[i].Name == name {
+			return &o.Pointers[i]
+		}
+	}
+	return nil
 }
 
 // Leases is what a view needs of the two Leases of a template.

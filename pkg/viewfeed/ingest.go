@@ -2,7 +2,6 @@ package viewfeed
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
-	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
 	"github.com/holdfast-project/holdfast/pkg/view"
 )
@@ -25,8 +23,6 @@ type seen struct {
 
 type templateFact struct {
 	view.Template
-	// electionName is the leader-election Lease it names, or empty.
-	electionName string
 }
 
 type outputFact struct {
@@ -48,12 +44,9 @@ type childFact struct {
 	modified time.Time
 }
 
-// leaseFact holds both readings of a Lease, because which one it is depends
-// on templates. Resource versions are left out: a renewal changes nothing.
+// leaseFact leaves resource versions out: a renewal changes nothing.
 type leaseFact struct {
-	election           fencing.ElectionLease
-	retained           fencing.RetainedLease
-	acquired, recorded time.Time
+	view.Lease
 }
 
 // ingest reads a stored object, verifies it as far as it alone allows, and
@@ -90,36 +83,23 @@ func ingestTemplate(o *unstructured.Unstructured) *templateFact {
 		Template: view.Template{
 			Namespace: o.GetNamespace(), Name: o.GetName(), UID: string(o.GetUID()),
 			Created: o.GetCreationTimestamp().Time, Labels: o.GetLabels(),
-			Standalone: err == nil && stated && !enabled,
+			Standalone: err == nil && stated && !enabled, ElectionName: leaseName,
 		},
-		electionName: leaseName,
 	}
 }
 
-// checkpointNamePart is in the name of every checkpoint, so that one whose
-// payload and labels were removed is still shown, as damaged.
-const checkpointNamePart = "-haproxycfg-retained-"
-
-func isCheckpoint(o *v1alpha1.HAProxyCfg) bool {
-	return record.IsCheckpoint(o) || strings.Contains(o.Name, checkpointNamePart)
-}
-
 func ingestCfg(o *v1alpha1.HAProxyCfg) any {
-	if !isCheckpoint(o) {
+	if !record.IsCheckpoint(o) {
 		pointers, pods := record.Ordinary(o)
-		return &outputFact{Output: view.Output{Pointers: pointers, Pods: pods}, owner: controllerOf(&o.ObjectMeta)}
+		return &outputFact{Output: view.Output{Pointers: pointers, Pods: pods}, owner: record.Controller(&o.ObjectMeta)}
 	}
 	stored := record.Checkpoint(o)
 	fact := &retainedFact{
 		CheckpointFacts: checkpoint.IngestCheckpoint(stored),
 		labels:          o.Labels,
-		templateName:    o.Labels[v1alpha1.LabelTemplateConfig],
-		templateUID:     o.Labels[v1alpha1.LabelRetainedFor],
-		modified:        modifiedAt(&o.ObjectMeta, true),
+		modified:        record.ModifiedAt(&o.ObjectMeta, true),
 	}
-	if owner := controllerOf(&o.ObjectMeta); owner.Kind == v1alpha1.KindTemplateConfig {
-		fact.templateName, fact.templateUID = owner.Name, owner.UID
-	}
+	fact.templateName, fact.templateUID = record.TemplateOf(o)
 	if stored.References != nil {
 		for _, reference := range stored.References.Lists {
 			fact.references = append(fact.references, childKey{reference.Kind, reference.Name})
@@ -129,41 +109,12 @@ func ingestCfg(o *v1alpha1.HAProxyCfg) any {
 }
 
 func ingestChild(meta *metav1.ObjectMeta, stored *checkpoint.StoredChild) *seen {
-	return &seen{meta.Namespace, meta.Name, &childFact{checkpoint.IngestChild(stored), modifiedAt(meta, false)}}
+	return &seen{meta.Namespace, meta.Name, &childFact{checkpoint.IngestChild(stored), record.ModifiedAt(meta, false)}}
 }
 
 func ingestLease(o *coordinationv1.Lease) *leaseFact {
-	fact := &leaseFact{election: record.ElectionLease(o), retained: record.RetainedLease(o)}
-	fact.election.ResourceVersion, fact.retained.ResourceVersion = "", ""
-	if o.Spec.AcquireTime != nil {
-		fact.acquired = o.Spec.AcquireTime.Time
-	}
-	// Only a template's own Lease: the time of a leader-election Lease is that
-	// of its last renewal.
-	if fact.retained.Owner.UID != "" {
-		fact.recorded = modifiedAt(&o.ObjectMeta, true)
-	}
+	fact := &leaseFact{view.Lease{Election: record.ElectionLease(o), Retained: record.RetainedLease(o)}}
+	fact.Election.ResourceVersion, fact.Retained.ResourceVersion = "", ""
+	fact.Acquired, fact.Recorded = record.LeaseTimes(o)
 	return fact
-}
-
-func controllerOf(meta *metav1.ObjectMeta) checkpoint.Owner {
-	ref := metav1.GetControllerOf(meta)
-	if ref == nil {
-		return checkpoint.Owner{}
-	}
-	return checkpoint.Owner{APIVersion: ref.APIVersion, Kind: ref.Kind, Name: ref.Name, UID: string(ref.UID), Controller: true}
-}
-
-// modifiedAt is when an object was last written, as far as it says so itself.
-// Status writes count only where status is an input of views: pods report on
-// files all the time.
-func modifiedAt(meta *metav1.ObjectMeta, withStatus bool) time.Time {
-	newest := meta.CreationTimestamp.Time
-	for i := range meta.ManagedFields {
-		entry := &meta.ManagedFields[i]
-		if entry.Time != nil && entry.Time.After(newest) && (withStatus || entry.Subresource == "") {
-			newest = entry.Time.Time
-		}
-	}
-	return newest
 }

@@ -68,7 +68,7 @@ func (e *engine) viewCheckpoint(sp *space, name string) {
 		Template:        judged,
 		Checkpoint:      r.CheckpointFacts,
 		Child:           j.child,
-		Pointer:         pointerTo(in.Output, name),
+		Pointer:         in.Output.PointerTo(name),
 		ContentChecksum: j.contentChecksum,
 	})
 	in.Modified = j.modified
@@ -146,23 +146,12 @@ func (e *engine) count(namespace, name string, to checkpoint.State) {
 	e.metrics.Checkpoints.WithLabelValues(string(to)).Inc()
 }
 
-func pointerTo(output *view.Output, name string) *checkpoint.Pointer {
-	if output == nil {
-		return nil
-	}
-	for i := range output.Pointers {
-		if output.Pointers[i].Name == name {
-			return &output.Pointers[i]
-		}
-	}
-	return nil
-}
-
 // outputOf returns a template's ordinary output: by its name, and only if the
 // template owns it.
 func (sp *space) outputOf(t *templateFact) *view.Output {
 	output := sp.outputs[checkpoint.OrdinaryName(t.Name)]
-	if output == nil || output.owner.UID != t.UID || output.owner.Kind != v1alpha1.KindTemplateConfig {
+	root := checkpoint.Template{Namespace: t.Namespace, Name: t.Name, UID: t.UID}
+	if output == nil || root.OwnerProblem(output.owner, sp.namespace) != "" {
 		return nil
 	}
 	return &output.Output
