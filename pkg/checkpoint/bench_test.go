@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -113,6 +114,8 @@ func benchmarkAgainstSHA256(b *testing.B, o *Output, size int64, verdict func() 
 	b.SetBytes(size)
 	b.ReportAllocs()
 	var plain, verify time.Duration
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
 	for b.Loop() {
 		start := processorTime(b)
 		_ = sha256.Sum256(o.Configuration)
@@ -127,6 +130,8 @@ func benchmarkAgainstSHA256(b *testing.B, o *Output, size int64, verdict func() 
 			b.Fatalf("verdict %s: %s", v.Reason, v.Message)
 		}
 	}
+	runtime.ReadMemStats(&after)
+	b.ReportMetric(float64(after.Mallocs-before.Mallocs)/(float64(size)*float64(b.N)/(1<<20)), "allocs/verified-MiB")
 	b.ReportMetric(float64(plain)/float64(verify), "ratio-to-sha256")
 	b.ReportMetric(float64(size)*float64(b.N)/verify.Seconds()/1e6, "verified-MB/s")
 }

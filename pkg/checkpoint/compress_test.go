@@ -77,10 +77,18 @@ func TestLoadReadsEveryCompressorAndSpelling(t *testing.T) {
 			if diff := cmp.Diff(plain, string(content)); diff != "" {
 				t.Errorf("content (-want +got):\n%s", diff)
 			}
-			f := newFixture(t, fixtureOptions{configuration: plain})
+			files := refFiles()
+			files[3].content = plain
+			f := newFixture(t, fixtureOptions{configuration: plain, files: files})
+			want, _ := f.verify()
 			f.checkpoint.Content, f.checkpoint.Compressed = text, true
-			if v, _ := f.verify(); v.State != Verified {
+			f.child(t, certificateRow).Text, f.child(t, certificateRow).Compressed = text, true
+			v, _ := f.verify()
+			if v.State != Verified {
 				t.Errorf("verdict %s, %s: %s", v.State, v.Reason, v.Message)
+			}
+			if diff := cmp.Diff(want, v); diff != "" {
+				t.Errorf("the verdict differs from the one on plain content (-plain +compressed):\n%s", diff)
 			}
 		})
 	}

@@ -61,6 +61,33 @@ func TestReferencesNoteListsOfALaterRelease(t *testing.T) {
 	}
 }
 
+// FuzzReferences reads any JSON as references: what is read survives being
+// written and read again, but for what is unsupported.
+func FuzzReferences(f *testing.F) {
+	f.Add([]byte(`{"setID":"s","mapFiles":[{"kind":"HAProxyMapFile","name":"m","namespace":"ns"}],"crtListFiles":null}`))
+	f.Add([]byte(`{"laterFiles":[{"name":"x"}],"d":{"x":[1]},"e":[ ]}`))
+	f.Add([]byte(`{"setID":"a","setID":"b"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		var read, again AuxiliaryFileReferences
+		if err := json.Unmarshal(raw, &read); err != nil {
+			return
+		}
+		if len(read.Unsupported) > maxUnsupportedLists {
+			t.Fatalf("%d unsupported lists are remembered", len(read.Unsupported))
+		}
+		written, err := json.Marshal(&read)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(written, &again); err != nil {
+			t.Fatalf("own encoding does not parse: %v", err)
+		}
+		if rewritten, err := json.Marshal(&again); err != nil || string(rewritten) != string(written) {
+			t.Fatalf("encoding is not stable: %s then %s, %v", written, rewritten, err)
+		}
+	})
+}
+
 func TestReferencesRefuseWhatTheyCannotRead(t *testing.T) {
 	for _, raw := range []string{`[]`, `"x"`, `{"setID":1}`, `{"mapFiles":{}}`, `{"setID":"a","setID":"b"}`, `{"mapFiles":[{"name":"a","name":"b"}]}`} {
 		if err := json.Unmarshal([]byte(raw), new(AuxiliaryFileReferences)); err == nil {
