@@ -17,4 +17,4 @@ echo "lint: staticcheck"
 "$tools/staticcheck" $packages
 echo "lint: contextual and structured logging"
 # shellcheck disable=SC2086
-"$tools/logcheck" -check-contextual -check-structured -check-with-helpers $packages
+"$tools/logcheck" -check-contextual -check-structured $packages

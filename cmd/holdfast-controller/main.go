@@ -7,15 +7,12 @@ import (
 	"os"
 	"os/signal"
 	"syscall"
-
-	"k8s.io/klog/v2"
 )
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := newCommand().ExecuteContext(ctx)
 	stop()
-	klog.Flush()
 	if err != nil {
 		os.Exit(1)
 	}
