@@ -95,7 +95,7 @@ func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
 	if !slices.Contains(inspect.Formats, o.output) {
 		return nil, fmt.Errorf("output format %q is none of %s", o.output, strings.Join(inspect.Formats, ", "))
 	}
-	if klog.FromContext(ctx).V(maxLevel + 1).Enabled() {
+	if tooDetailed := klog.FromContext(ctx).V(maxLevel + 1); tooDetailed.Enabled() {
 		return nil, fmt.Errorf("-v goes up to %d: above, whole answers are logged, and with them keys", maxLevel)
 	}
 	if len(o.files) > 0 {
