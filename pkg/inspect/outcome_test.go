@@ -1,6 +1,7 @@
 package inspect
 
 import (
+	"bytes"
 	"slices"
 	"testing"
 
@@ -161,6 +162,20 @@ func TestOutcomesOfFiles(t *testing.T) {
 				t.Errorf("Outcome() = %d, want %d", got, tc.want)
 			}
 		})
+	}
+}
+
+// A list of a later release is nothing that typed objects could show, so it is
+// put into the written export.
+func TestFilesInAListOfALaterReleaseAreUnsupportedAndNotDamaged(t *testing.T) {
+	e := newExport(t)
+	later := bytes.ReplaceAll(e.yaml(t), []byte("crtListFiles:"), []byte("keyedListFiles:"))
+	report := mustVerify(t, later)
+	if diff := cmp.Diff([]string{"Unknown UnsupportedFamily"}, said(report)); diff != "" {
+		t.Errorf("findings (-want +got):\n%s", diff)
+	}
+	if got := report.Outcome(); got != Unjudged {
+		t.Errorf("Outcome() = %d, want %d", got, Unjudged)
 	}
 }
 
