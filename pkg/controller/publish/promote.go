@@ -108,7 +108,9 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 			}
 		}
 		refs := cfg.Status.AuxiliaryFiles
-		if refs == nil || refs.SetID != cfg.Annotations[v1alpha1.AnnotationAuxiliarySetID] {
+		// A list of a later release may reference any file, so such a checkpoint
+		// counts as one whose references are not known yet.
+		if refs == nil || refs.SetID != cfg.Annotations[v1alpha1.AnnotationAuxiliarySetID] || len(refs.Unsupported) > 0 {
 			committed = false
 			continue
 		}

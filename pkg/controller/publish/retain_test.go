@@ -267,18 +267,49 @@ func TestRetention(t *testing.T) {
 	}
 }
 
-func TestSharedFilesAreLeftAloneWhileACheckpointIsUncommitted(t *testing.T) {
-	api, p := published(t, &fence{}, "a", "b")
-	edit(api, checkpointKey(t, api, 1), func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles = nil })
-	before := len(api.names(v1alpha1.KindMapFile))
-	edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
-		// A pod keeps the uncommitted one in the list.
-		o.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{PodName: "p", Checksum: site(t, "a").Checksum()}}
-	})
-	must(t, p.checkpointNow(t, site(t, "c")))
-	if after := len(api.names(v1alpha1.KindMapFile)); after != before+1 {
-		t.Errorf("%d maps are stored, want %d and the new one", after, before)
+func TestSharedFilesAreLeftAloneWhileReferencesAreNotKnown(t *testing.T) {
+	tests := []struct {
+		name   string
+		change func(status object)
+	}{
+		{"a checkpoint whose references are not committed", func(status object) { delete(status, "auxiliaryFiles") }},
+		{"a checkpoint with a reference list of a later release", func(status object) {
+			status["auxiliaryFiles"].(object)["luaFiles"] = []any{object{"kind": "HAProxyMapFile", "name": "x"}}
+		}},
 	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			api, p := published(t, &fence{}, "a", "b")
+			key := checkpointKey(t, api, 1)
+			api.mu.Lock()
+			tc.change(api.objects[key]["status"].(object))
+			api.mu.Unlock()
+			before := len(api.names(v1alpha1.KindMapFile))
+			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
+				// A pod keeps that checkpoint in the list, and a file that nobody
+				// references would be collected but for it.
+				o.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{PodName: "p", Checksum: site(t, "a").Checksum()}}
+			})
+			orphan(t, api)
+			must(t, p.checkpointNow(t, site(t, "c")))
+			if after := len(api.names(v1alpha1.KindMapFile)); after != before+2 {
+				t.Errorf("%d maps are stored, want %d, the orphan and the new one", after, before)
+			}
+		})
+	}
+}
+
+// orphan stores a shared map of this template that no checkpoint references.
+func orphan(t *testing.T, api *fakeAPI) {
+	t.Helper()
+	key := sharedMap(t, api)
+	api.mu.Lock()
+	defer api.mu.Unlock()
+	copied := object{}
+	mustConvert(api.objects[key], &copied)
+	meta(copied)["name"] = "orphan"
+	meta(copied)["uid"] = "orphan"
+	api.objects[objectKey{v1alpha1.KindMapFile, "orphan"}] = copied
 }
 
 func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
