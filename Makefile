@@ -10,7 +10,6 @@ BIN := $(CURDIR)/bin
 VERSION ?= v0.1.0-$(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMANDS := $(notdir $(wildcard cmd/*))
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
-CLUSTER_LDFLAGS := $(shell cat test/cluster/ldflags 2>/dev/null)
 GOTESTFLAGS ?= -vet=off -timeout 20m -ldflags=-w
 
 .PHONY: help
@@ -53,7 +52,7 @@ build: ## Build every binary into bin/.
 	@echo "build: product binaries"
 	@for c in $(COMMANDS); do echo "  $$c"; $(GO) build -p $(JOBS) -ldflags '$(LDFLAGS)' -o $(BIN)/$$c ./cmd/$$c; done
 	@echo "build: development cluster (about ten minutes with an empty cache, seconds after that)"
-	@cd test/cluster && $(GO) build -p $(JOBS) -ldflags '$(CLUSTER_LDFLAGS)' -o $(BIN)/devcluster .
+	@hack/build-cluster.sh $(BIN)/devcluster $(JOBS)
 	@ln -sf devcluster $(BIN)/kubectl
 
 .PHONY: generate

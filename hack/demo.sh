@@ -80,8 +80,8 @@ install() {
 	# First what the template reads, so that the first output is a complete one.
 	say "applying two web applications"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo/web >/dev/null
-	kube -n "$web" rollout status deployment/shop --timeout=60s >/dev/null || die "the web application shop did not become ready"
-	kube -n "$web" rollout status deployment/blog --timeout=60s >/dev/null || die "the web application blog did not become ready"
+	rollout "$web" shop
+	rollout "$web" blog
 	say "applying API server, controllers and proxies"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo >/dev/null
 	local bundle
@@ -90,11 +90,25 @@ install() {
 		-p "{\"spec\":{\"caBundle\":\"$bundle\"}}" >/dev/null
 }
 
+# rollout waits for a Deployment, and shows what is known of it if it does not come.
+rollout() {
+	local namespace=$1 deployment=$2
+	if kube -n "$namespace" rollout status "deployment/$deployment" --timeout=180s >/dev/null; then
+		return
+	fi
+	{
+		kube -n "$namespace" get pods -o wide
+		kube -n "$namespace" get events --field-selector type=Warning --sort-by=.lastTimestamp | tail -5
+		kube -n "$namespace" logs "deployment/$deployment" --all-containers --tail=5
+	} >&2 || true
+	die "$deployment did not become ready; more: $cluster kubectl -n $namespace describe pods"
+}
+
 wait_ready() {
 	say "waiting for the API server, the controllers and the proxies"
-	kube -n "$system" rollout status deployment/holdfast-apiserver --timeout=120s >/dev/null || die "the API server did not become ready: $cluster kubectl -n $system logs deployment/holdfast-apiserver"
-	kube -n "$fleet" rollout status deployment/holdfast-controller --timeout=60s >/dev/null || die "the controllers did not become ready: $cluster kubectl -n $fleet logs deployment/holdfast-controller"
-	kube -n "$fleet" rollout status deployment/proxy --timeout=120s >/dev/null || die "the proxies did not become ready: $cluster kubectl -n $fleet logs deployment/holdfast-controller"
+	rollout "$system" holdfast-apiserver
+	rollout "$fleet" holdfast-controller
+	rollout "$fleet" proxy
 	kube wait --for=condition=Available --timeout=60s apiservice/v1alpha1.retained.haproxy-haptic.org >/dev/null || die "the API service did not become available"
 	say "waiting for a checkpoint that verifies and would be used"
 	local deadline=$((SECONDS + 60))
