@@ -141,20 +141,24 @@ func (p *pod) startAgent() {
 	p.t.Helper()
 	server := p.newServer()
 	ctx, cancel := context.WithCancel(p.logs)
-	done := make(chan error, 1)
-	go func() { done <- server.Run(ctx) }()
+	done := make(chan struct{})
+	var ended error
+	go func() {
+		defer close(done)
+		ended = server.Run(ctx)
+	}()
 	stopped := sync.OnceFunc(func() {
 		cancel()
-		if err := <-done; err != nil {
-			p.t.Errorf("agent ended with %v", err)
+		if <-done; ended != nil {
+			p.t.Errorf("agent ended with %v", ended)
 		}
 	})
 	p.t.Cleanup(stopped)
 	p.agent, p.stop = server.agent, stopped
 	select {
 	case <-server.agent.started:
-	case err := <-done:
-		p.t.Fatalf("agent ended early: %v", err)
+	case <-done:
+		p.t.Fatalf("agent ended early: %v", ended)
 	case <-time.After(waitLimit):
 		p.t.Fatalf("agent did not start; HAProxy said:\n%s", p.log)
 	}
