@@ -98,3 +98,13 @@ func TestFollowSeesLinesAcrossRotation(t *testing.T) {
 		t.Errorf("followed %d lines ending in %.10q, want %d ending in \"last\"", count, last, want)
 	}
 }
+
+func TestALineWhoseWriteIsUnderWayIsKeptForLater(t *testing.T) {
+	lines, half := splitWhole([]byte("one\ntwo\nthr"))
+	if len(lines) != 2 || string(lines[1]) != "two\n" || string(half) != "thr" {
+		t.Errorf("split into %q and %q, want two lines and \"thr\"", lines, half)
+	}
+	if lines, half = splitWhole(append(half, "ee\n"...)); len(lines) != 1 || string(lines[0]) != "three\n" || len(half) != 0 {
+		t.Errorf("the rest splits into %q and %q, want \"three\"", lines, half)
+	}
+}

@@ -1,7 +1,6 @@
 package containerlog
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"errors"
@@ -60,7 +59,8 @@ func (l *Log) copy(ctx context.Context, to io.Writer, options Options) error {
 	if err != nil {
 		return fmt.Errorf("reading log: %w", err)
 	}
-	lines := append(older, splitWhole(current)...)
+	whole, half := splitWhole(current)
+	lines := append(older, whole...)
 	if options.Tail >= 0 && len(lines) > options.Tail {
 		lines = lines[len(lines)-options.Tail:]
 	}
@@ -72,28 +72,39 @@ func (l *Log) copy(ctx context.Context, to io.Writer, options Options) error {
 	if !options.Follow {
 		return nil
 	}
-	return ended(l.follow(ctx, out, file, turn))
+	return ended(l.follow(ctx, out, &position{file: file, turn: turn, half: half}))
+}
+
+// position is where a reader is: in which file, and what it has of a line whose
+// rest was not written yet when it read.
+type position struct {
+	file *os.File
+	turn int
+	half []byte
 }
 
 // follow prints what is appended, and moves on when the file was rotated away.
-func (l *Log) follow(ctx context.Context, out *printer, file *os.File, turn int) error {
+func (l *Log) follow(ctx context.Context, out *printer, at *position) error {
+	defer func() { _ = at.file.Close() }()
 	for {
 		now, over, changed := l.state()
-		rest, err := io.ReadAll(file)
+		rest, err := io.ReadAll(at.file)
 		if err != nil {
 			return fmt.Errorf("reading log: %w", err)
 		}
-		for _, line := range splitWhole(rest) {
+		var lines [][]byte
+		lines, at.half = splitWhole(append(at.half, rest...))
+		for _, line := range lines {
 			if err := out.print(line); err != nil {
 				return err
 			}
 		}
-		if now != turn {
-			_ = file.Close()
-			if file, err = os.Open(l.path); err != nil {
+		if now != at.turn {
+			_ = at.file.Close()
+			if at.file, err = os.Open(l.path); err != nil {
 				return fmt.Errorf("opening log: %w", err)
 			}
-			turn = now
+			at.turn, at.half = now, nil
 			continue
 		}
 		if over {
@@ -160,19 +171,19 @@ func readAll(path string) ([][]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading log: %w", err)
 	}
-	return splitWhole(text), nil
+	lines, _ := splitWhole(text)
+	return lines, nil
 }
 
-// splitWhole answers whole lines; entries are appended in one write, so there
-// is never half a line.
-func splitWhole(text []byte) [][]byte {
-	var lines [][]byte
-	reader := bufio.NewReader(bytes.NewReader(text))
+// splitWhole answers whole lines, and the start of one whose write was still
+// under way: a reader can see a part of it.
+func splitWhole(text []byte) (lines [][]byte, half []byte) {
 	for {
-		line, err := reader.ReadBytes('\n')
-		if err != nil {
-			return lines
+		end := bytes.IndexByte(text, '\n')
+		if end < 0 {
+			return lines, bytes.Clone(text)
 		}
-		lines = append(lines, line)
+		lines = append(lines, text[:end+1])
+		text = text[end+1:]
 	}
 }
