@@ -39,7 +39,8 @@ test-unit: ## Run the unit tests, with the race detector.
 .PHONY: test-cluster
 test-cluster: build ## Test the development cluster by itself.
 	@echo "test: development cluster"
-	cd test/cluster && DEVCLUSTER_BIN=$(BIN)/devcluster $(GO) test -p $(JOBS) $(GOTESTFLAGS) ./...
+	cd test/cluster && $(GO) test -p $(JOBS) $(GOTESTFLAGS) ./internal/...
+	cd test/cluster && DEVCLUSTER_BIN=$(BIN)/devcluster $(GO) test -count=1 $(GOTESTFLAGS) ./e2e
 
 .PHONY: test-integration
 test-integration: build ## Run the demo and test it against its real parts.
