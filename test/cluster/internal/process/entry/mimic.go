@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"syscall"
 )
@@ -103,12 +104,11 @@ func (b *builder) freeze() error {
 		return remountReadOnly("/")
 	}
 	for _, point := range b.private {
-		err := remountReadOnly(point)
-		// A volume mounted above it hides it: nothing of it can be reached.
-		if errors.Is(err, syscall.ENOENT) || errors.Is(err, syscall.EINVAL) {
+		// A volume mounted there or above hides it, and its path leads to the volume.
+		if slices.ContainsFunc(b.volumes, func(volume string) bool { return below(point, volume) }) {
 			continue
 		}
-		if err != nil {
+		if err := remountReadOnly(point); err != nil {
 			return fmt.Errorf("making %s read-only: %w", point, err)
 		}
 	}

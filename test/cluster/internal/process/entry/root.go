@@ -19,6 +19,8 @@ type builder struct {
 	// private lists the mounts that belong to the root file system itself and
 	// become read-only with it.
 	private []string
+	// volumes are the paths in the container at which volumes are mounted.
+	volumes []string
 	// points are the mount points of the host.
 	points []string
 	// bound lists folders of the host taken with all that is mounted in them.
@@ -96,6 +98,7 @@ func (b *builder) bind(m Mount) error {
 	if err := bindMount(m.Source, target); err != nil {
 		return fmt.Errorf("mounting at %s: %w", m.Target, err)
 	}
+	b.volumes = append(b.volumes, strings.TrimPrefix(target, b.root))
 	if m.ReadOnly {
 		if err := remountReadOnly(target); err != nil {
 			return fmt.Errorf("mounting at %s read-only: %w", m.Target, err)
