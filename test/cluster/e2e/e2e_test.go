@@ -87,6 +87,7 @@ func TestCluster(t *testing.T) {
 		{"a Deployment becomes ready and its Service gets an EndpointSlice", deploymentReady},
 		{"an init container's work is there and the pod knows its address", initDone},
 		{"what a container writes stays in it", filesPrivate},
+		{"a read-only root leaves volumes writable", readOnlyRoot},
 		{"a pod without rights is refused by the API", tokenWorks},
 		{"kubectl logs and exec reach the container", logsAndExec},
 		{"scaling up and down is followed by pods and endpoints", scaling},
