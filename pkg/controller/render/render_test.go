@@ -19,6 +19,9 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/plan"
 )
 
+// demoTemplate is the one users meet first; what the demo applies is tested.
+const demoTemplate = "../../../manifests/overlays/demo/fleet/template.yaml"
+
 var update = flag.Bool("update", false, "rewrite golden files")
 
 // templateOf makes a template object around a configuration.
@@ -65,7 +68,7 @@ func renderOnce(t *testing.T, template *v1alpha1.HAProxyTemplateConfig, snapshot
 }
 
 func TestDemoRendersAsStored(t *testing.T) {
-	out, err := renderOnce(t, loadTemplate(t, "testdata/demo.yaml"), demoSnapshot(t))
+	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -94,7 +97,7 @@ func TestDemoRendersAsStored(t *testing.T) {
 }
 
 func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
-	r, err := Compile(loadTemplate(t, "testdata/demo.yaml"))
+	r, err := Compile(loadTemplate(t, demoTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +111,7 @@ func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
 			rand.Shuffle(len(kind.Objects), func(a, b int) { kind.Objects[a], kind.Objects[b] = kind.Objects[b], kind.Objects[a] })
 		}
 		// Another Renderer too, so that nothing hides in its maps.
-		if r, err = Compile(loadTemplate(t, "testdata/demo.yaml")); err != nil {
+		if r, err = Compile(loadTemplate(t, demoTemplate)); err != nil {
 			t.Fatal(err)
 		}
 		again, err := r.Render(t.Context(), snapshot)
@@ -124,7 +127,7 @@ func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
 // TestSectionsTileTheConfiguration recomputes what a reader of a checkpoint
 // checks, with nothing of the code under test.
 func TestSectionsTileTheConfiguration(t *testing.T) {
-	out, err := renderOnce(t, loadTemplate(t, "testdata/demo.yaml"), demoSnapshot(t))
+	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -167,7 +170,7 @@ func TestDemoPassesHAProxy(t *testing.T) {
 	if err != nil {
 		t.Skip("needs the haproxy binary")
 	}
-	out, err := renderOnce(t, loadTemplate(t, "testdata/demo.yaml"), demoSnapshot(t))
+	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
