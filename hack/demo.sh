@@ -141,6 +141,7 @@ show() {
 Look around:
   eval "\$(make -s demo-env)"           # this demo's kubectl and KUBECONFIG
   kubectl get rckpt -A -o wide
+  kubectl retained verify -n $fleet        # the same verdicts, without the API server
   kubectl explain retainedcheckpoints.status --api-version=retained.haproxy-haptic.org/v1alpha1
 
 Three things to try:
@@ -168,6 +169,8 @@ up) up ;;
 env)
 	[[ -x $cluster ]] || die "bin/devcluster is missing: run make demo"
 	"$cluster" env
+	# Our kubectl lies here too, and beside it the plugin that kubectl finds by PATH.
+	printf 'export PATH="%s":"$PATH"\n' "$bin"
 	;;
 down)
 	if [[ ! -x $cluster ]]; then
