@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	env "github.com/holdfast-project/holdfast/test/cluster/internal/environment"
 )
 
 const (
@@ -167,17 +169,8 @@ func lookPath(req request) (string, error) {
 		}
 		return name, nil
 	}
-	for _, entry := range req.Env {
-		list, ok := strings.CutPrefix(entry, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, folder := range filepath.SplitList(list) {
-			candidate := filepath.Join(folder, name)
-			if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return candidate, nil
-			}
-		}
+	if found, ok := env.LookPath(name, req.Env); ok {
+		return found, nil
 	}
 	return "", fmt.Errorf("%s: command not found", name)
 }

@@ -7,12 +7,13 @@ import (
 	"io"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"runtime"
 	"strings"
 	"syscall"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/holdfast-project/holdfast/test/cluster/internal/environment"
 )
 
 // Streams are the standard files of a command; nil ones are /dev/null.
@@ -104,17 +105,8 @@ func (p *Process) find(name string) (string, error) {
 	if strings.Contains(name, "/") {
 		return name, nil
 	}
-	for _, entry := range p.spec.Env {
-		list, ok := strings.CutPrefix(entry, "PATH=")
-		if !ok {
-			continue
-		}
-		for _, folder := range filepath.SplitList(list) {
-			candidate := filepath.Join(folder, name)
-			if info, err := os.Stat(candidate); err == nil && info.Mode().IsRegular() && info.Mode()&0o111 != 0 {
-				return candidate, nil
-			}
-		}
+	if found, ok := environment.LookPath(name, p.spec.Env); ok {
+		return found, nil
 	}
 	return "", fmt.Errorf("command %s was not found in the container's PATH", name)
 }
