@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,12 +316,11 @@ func TestLostRepliesOfTheClaimLeaveOneTerm(t *testing.T) {
 			old := leftL(5)
 			old.Annotations["haproxy-haptic.org/deployment-intent"] = earlier(5).Encode()
 			store := newLeaseStore(old)
-			writes := 0
+			// The claim and the elector's renewals write beside each other.
+			var writes atomic.Int32
 			store.hooks(nil, func(c call) error {
-				if c.Verb != "get" {
-					if writes++; writes == n {
-						return apierrors.NewInternalError(errors.New("lost"))
-					}
+				if c.Verb != "get" && writes.Add(1) == int32(n) {
+					return apierrors.NewInternalError(errors.New("lost"))
 				}
 				return nil
 			})
