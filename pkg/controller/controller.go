@@ -23,6 +23,7 @@ import (
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned/scheme"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/election"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
@@ -49,10 +50,10 @@ type Controller struct {
 	haptic     versioned.Interface
 	dynamic    dynamic.Interface
 	discovery  discovery.DiscoveryInterfaceWithContext
-	agents     *client.Client
+	agents     Agents
 	templates  templates
 	events     eventRecorder
-	gate       *gate.Gate
+	gate       Gate
 
 	publishClients  publish.Clients
 	registry        *prometheus.Registry
@@ -75,31 +76,59 @@ type Controller struct {
 	template *v1alpha1.HAProxyTemplateConfig
 }
 
+// Agents are the agents of the fleet, until they are closed. The agent client
+// is one.
+type Agents interface {
+	deploy.Agents
+	Close()
+}
+
+// Gate judges outputs.
+type Gate interface {
+	Check(ctx context.Context, output *checkpoint.Output) (gate.Verdict, error)
+}
+
+// Parts are the world outside of a controller, which New makes from the flags.
+type Parts struct {
+	// Config is the way to the API server.
+	Config *rest.Config
+	Agents Agents
+	Gate   Gate
+}
+
 // New connects to the API server and reads the certificates for the agents. It
 // sends no request.
 func New(options Options, registry *prometheus.Registry) (*Controller, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
-	name, err := options.identity()
-	if err != nil {
-		return nil, err
-	}
 	config, err := restConfig(options.Kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the way to the API server: %w", err)
 	}
-	c := &Controller{
-		options: options, identity: election.NewIdentity(name),
-		registry: registry, metrics: NewMetrics(registry), electionMetrics: election.NewMetrics(registry),
-		publishMetrics: publish.NewMetrics(registry), health: newHealth(),
-		gate:    gate.New(gate.Config{Binary: options.HAProxy, Dir: options.GateDir}),
-		changed: newSignal(), templateChanged: newSignal(),
-	}
-	if err := c.connect(config); err != nil {
+	agents, err := client.New(client.Config{CertDir: options.AgentCertDir})
+	if err != nil {
 		return nil, err
 	}
-	if c.agents, err = client.New(client.Config{CertDir: options.AgentCertDir}); err != nil {
+	return Assemble(options, Parts{
+		Config: config, Agents: agents, Gate: gate.New(gate.Config{Binary: options.HAProxy, Dir: options.GateDir}),
+	}, registry)
+}
+
+// Assemble makes a controller from its parts. Of the options it uses those that
+// say what to serve and as whom.
+func Assemble(options Options, parts Parts, registry *prometheus.Registry) (*Controller, error) {
+	name, err := options.identity()
+	if err != nil {
+		return nil, err
+	}
+	c := &Controller{
+		options: options, identity: election.NewIdentity(name), agents: parts.Agents, gate: parts.Gate,
+		registry: registry, metrics: NewMetrics(registry), electionMetrics: election.NewMetrics(registry),
+		publishMetrics: publish.NewMetrics(registry), health: newHealth(),
+		changed: newSignal(), templateChanged: newSignal(),
+	}
+	if err := c.connect(parts.Config); err != nil {
 		return nil, err
 	}
 	return c, nil
@@ -135,32 +164,41 @@ func (c *Controller) connect(config *rest.Config) (err error) {
 	return nil
 }
 
-// Run serves until ctx ends, which is a graceful stop: the term is drained and
-// the Lease released before it returns nil.
+// Run works and tells of itself until ctx ends, which is a graceful stop: the
+// term is drained and the Lease released before it returns nil.
 func (c *Controller) Run(ctx context.Context) error {
-	logger := klog.LoggerWithValues(klog.FromContext(ctx), "template", klog.KRef(c.options.Namespace, c.options.Template))
-	ctx = klog.NewContext(ctx, logger)
-	// Watches, health and events must outlive the drain.
 	life, end := context.WithCancel(context.WithoutCancel(ctx))
 	defer end()
 	waitHealth, err := c.health.serve(life, c.options.HealthAddress, c.registry)
 	if err != nil {
 		return err
 	}
+	err = c.Work(ctx)
+	end()
+	if healthErr := waitHealth(); err == nil {
+		err = healthErr
+	}
+	return err
+}
+
+// Work is Run without the health endpoints: it opens no listener.
+func (c *Controller) Work(ctx context.Context) error {
+	logger := klog.LoggerWithValues(klog.FromContext(ctx), "template", klog.KRef(c.options.Namespace, c.options.Template))
+	ctx = klog.NewContext(ctx, logger)
+	// Watches and events must outlive the drain.
+	life, end := context.WithCancel(context.WithoutCancel(ctx))
+	defer end()
 	broadcaster := record.NewBroadcaster(record.WithContext(life))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: c.kubernetes.CoreV1().Events(c.options.Namespace)})
 	c.events = broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: eventSource})
 
-	err = c.serve(ctx, life)
+	err := c.serve(ctx, life)
 	c.health.setReady(false)
 	broadcaster.Shutdown()
 	c.agents.Close()
 	end()
 	if c.inputs != nil {
 		c.inputs.Wait()
-	}
-	if healthErr := waitHealth(); err == nil {
-		err = healthErr
 	}
 	return err
 }
