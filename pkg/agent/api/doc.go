@@ -6,7 +6,7 @@
 // only this package. It is pure: no sockets, files, clocks or goroutines.
 //
 // The JSON names are those of the agent API of HAPTIC, version 1. Members that
-// nothing here uses yet (runtime operations, inventories, scheduled reloads)
+// nothing here uses yet (runtime operations, inventories)
 // are left out on purpose, and a manifest that carries one is refused rather
 // than obeyed in part.
 //

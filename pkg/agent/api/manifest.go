@@ -86,3 +86,16 @@ type Announcement struct {
 type Floor struct {
 	Floor uint64 `json:"floor"`
 }
+
+// StoredPlan answers RoutePlan: the blob is that of the applied plan and is kept.
+type StoredPlan struct {
+	PlanID string `json:"plan_id"`
+	Proof  string `json:"proof"`
+}
+
+// MovedPlan is the 409 of RoutePlan: the pod has another plan, and the blob was
+// dropped.
+type MovedPlan struct {
+	AppliedPlanID    string `json:"applied_plan_id"`
+	AppliedPlanProof string `json:"applied_plan_proof"`
+}

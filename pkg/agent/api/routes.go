@@ -19,6 +19,7 @@ const (
 	RouteState  = "/v1/state"
 	RouteApply  = "/v1/apply"
 	RouteEpoch  = "/v1/epoch"
+	RoutePlan   = "/v1/plan"
 	RouteDrain  = "/drain"
 )
 

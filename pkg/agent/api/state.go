@@ -29,6 +29,28 @@ const (
 	WorkerAbsent WorkerStatus = "absent"
 )
 
+// SupervisorStatus says whether HAProxy's master answers. A worker may well serve
+// while its master does not, and nothing can be loaded then.
+type SupervisorStatus string
+
+const (
+	// SupervisorAnswering: the master answered the last question.
+	SupervisorAnswering SupervisorStatus = "answering"
+	// SupervisorSilent: something holds the master's socket and gave no answer
+	// that can be read, for as long as a question may take.
+	SupervisorSilent SupervisorStatus = "silent"
+	// SupervisorAbsent: nobody listens at the master's socket.
+	SupervisorAbsent SupervisorStatus = "absent"
+)
+
+// OldWorkers are workers of earlier loads that still have connections.
+type OldWorkers struct {
+	Count int `json:"count"`
+	// Limit is the most that a reload may leave. At the limit the oldest is
+	// stopped before the next reload.
+	Limit int `json:"limit"`
+}
+
 // HAProxy identifies the running binary and its current worker, as they
 // themselves say. Zero values mean that none answered.
 type HAProxy struct {
@@ -83,6 +105,16 @@ type State struct {
 	WorkerStatus WorkerStatus `json:"worker_status"`
 	HAProxy      HAProxy      `json:"haproxy"`
 	Generation   uint64       `json:"generation"`
+
+	SupervisorStatus SupervisorStatus `json:"supervisor_status,omitempty"`
+	// OldWorkers is absent while the master's table cannot be read: unknown is
+	// not none.
+	OldWorkers *OldWorkers `json:"old_workers,omitempty"`
+	// ReloadPendingAt is when a scheduled reload is due, absent when there is
+	// none. The applied plan is then the one to be loaded, and the running plan
+	// still the one before. A time in the past means that the reload waits for
+	// an old worker to end.
+	ReloadPendingAt *time.Time `json:"reload_pending_at,omitempty"`
 	Plans
 	AppliedToken Token `json:"applied_token"`
 	// EpochFloor is the highest epoch this pod heard of, from an announcement
@@ -105,7 +137,7 @@ func (s *State) IsBootstrap() bool {
 		s.Plans == Plans{} &&
 		!s.AppliedPlanStored && s.AppliedToken.IsZero() &&
 		s.WorkerStatus == WorkerOwned && s.HAProxy.HasWorker() &&
-		s.InvariantViolation == ""
+		s.ReloadPendingAt == nil && s.InvariantViolation == ""
 }
 
 // Outcome is how an apply ended.
@@ -114,6 +146,16 @@ type Outcome string
 const (
 	// OutcomeReload: a new worker was seen running the output.
 	OutcomeReload Outcome = "reload"
+	// OutcomeScheduled: the output is taken, and its reload is put off to
+	// Result.ReloadPendingAt. The applied plan is this output, the running plan
+	// the one before; neither proves anything about the output. What became of
+	// it is in State.LastApply once State.ReloadPendingAt is gone.
+	OutcomeScheduled Outcome = "scheduled"
+	// OutcomeRuntime: the running worker was changed without a reload, read
+	// back, and equals the output.
+	OutcomeRuntime Outcome = "runtime"
+	// OutcomeFileOnly: the files are the output's, and no worker had to change.
+	OutcomeFileOnly Outcome = "file_only"
 	// OutcomeNoop: the pod already had exactly this output, running.
 	OutcomeNoop Outcome = "noop"
 	// OutcomeRejected: the output does not run, and the set before it is back.
@@ -159,13 +201,15 @@ type Result struct {
 	OK     bool    `json:"ok"`
 	Mode   Outcome `json:"mode"`
 	Plans
-	AppliedToken Token        `json:"applied_token"`
-	Reload       *Reload      `json:"reload,omitempty"`
-	Rollback     bool         `json:"rollback"`
-	Error        *ErrorDetail `json:"error,omitempty"`
-	HAProxy      HAProxy      `json:"haproxy"`
-	At           time.Time    `json:"at"`
-	Timing       Timing       `json:"timing"`
+	AppliedToken Token `json:"applied_token"`
+	// ReloadPendingAt is set with OutcomeScheduled alone.
+	ReloadPendingAt *time.Time   `json:"reload_pending_at,omitempty"`
+	Reload          *Reload      `json:"reload,omitempty"`
+	Rollback        bool         `json:"rollback"`
+	Error           *ErrorDetail `json:"error,omitempty"`
+	HAProxy         HAProxy      `json:"haproxy"`
+	At              time.Time    `json:"at"`
+	Timing          Timing       `json:"timing"`
 }
 
 // DrainReport is the answer of RouteDrain.
