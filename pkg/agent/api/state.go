@@ -169,6 +169,8 @@ const (
 	// StageUnresolved: no worker was seen to run the output in time, and none
 	// was seen to refuse it.
 	StageUnresolved = "unresolved"
+	// StageFenced: a later term was heard of before a scheduled reload was due.
+	StageFenced = "fenced"
 )
 
 // ErrorDetail says where an apply or a request went wrong.

@@ -24,12 +24,19 @@ func holds(l layout, id string, file api.File) bool {
 	return err == nil && got == file.State()
 }
 
+// activation is what a finished set is switched to for.
+type activation struct {
+	began   time.Time
+	pending pending
+}
+
 // activate makes a finished set current, has HAProxy load it, and either
 // commits it or undoes the switch. From the switch on it no longer depends on
 // whoever asked: half an apply is nobody's wish.
-func (a *agent) activate(ctx context.Context, up *upload, staged *set, p pending) (*api.Result, error) {
+func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api.Result, error) {
 	ctx = context.WithoutCancel(ctx)
 	stagedAt := time.Now()
+	p := act.pending
 	p.Set = staged.ID
 	if err := a.switchForward(p); err != nil {
 		return nil, err
@@ -44,12 +51,12 @@ func (a *agent) activate(ctx context.Context, up *upload, staged *set, p pending
 	if outcome.Result == resultLoaded {
 		a.commit(staged, &p)
 		a.record(ctx, outcome.After, nil)
-		result = a.result(staged.PlanID, up.began, api.OutcomeReload)
+		result = a.result(staged.PlanID, act.began, api.OutcomeReload)
 	} else {
-		result = a.rollback(ctx, up, staged.ID, outcome)
+		result = a.rollback(ctx, act, staged, outcome)
 	}
 	result.Reload = report
-	result.Timing.StageMicros = stagedAt.Sub(up.began).Microseconds()
+	result.Timing.StageMicros = stagedAt.Sub(act.began).Microseconds()
 	result.Timing.ReloadMicros = a.lastReload.Sub(stagedAt).Microseconds()
 	a.journal.LastApply = result
 	a.metrics.applies.WithLabelValues(string(result.Mode)).Inc()
@@ -125,6 +132,7 @@ func (a *agent) undo() error {
 func (a *agent) commit(proven *set, p *pending) {
 	j := a.journal
 	j.Current, j.Pending, j.Disowned = proven.ID, nil, false
+	j.Scheduled, a.scheduled = nil, nil // it was this set, or an older one
 	j.AppliedToken, j.LastManifest = p.Token, p.Manifest
 	j.Generation++
 	j.addGood(proven)
@@ -133,7 +141,7 @@ func (a *agent) commit(proven *set, p *pending) {
 }
 
 // rollback restores the set before and says why the new one does not run.
-func (a *agent) rollback(ctx context.Context, up *upload, id string, outcome reloadOutcome) *api.Result {
+func (a *agent) rollback(ctx context.Context, act activation, staged *set, outcome reloadOutcome) *api.Result {
 	detail := &api.ErrorDetail{Stage: api.StageReload}
 	switch {
 	case outcome.Result == resultUnresolved:
@@ -142,9 +150,10 @@ func (a *agent) rollback(ctx context.Context, up *upload, id string, outcome rel
 	case outcome.Log != "":
 		detail.Message = alerts(outcome.Log)
 	default:
-		detail.Message = explain(ctx, a.config.HAProxyBinary, a.layout, id)
+		detail.Message = explain(ctx, a.config.HAProxyBinary, a.layout, staged.ID)
 	}
 	a.metrics.rejections.WithLabelValues(detail.Stage).Inc()
+	a.journal.Scheduled, a.scheduled = nil, nil // it was this set, or an older one
 	if err := a.undo(); err != nil {
 		// The pending entry stays, so a restart tries again; until then the
 		// link is reported as what it is: not the committed set.
@@ -153,7 +162,7 @@ func (a *agent) rollback(ctx context.Context, up *upload, id string, outcome rel
 	}
 	seen, err := a.haproxy.observe(ctx)
 	a.record(ctx, seen, err)
-	result := a.result(up.manifest.PlanID, up.began, api.OutcomeRejected)
+	result := a.result(staged.PlanID, act.began, api.OutcomeRejected)
 	result.Rollback, result.Error = true, detail
 	return result
 }
@@ -161,6 +170,9 @@ func (a *agent) rollback(ctx context.Context, up *upload, id string, outcome rel
 // revert leaves the named plan for the newest other set that a worker proved.
 func (a *agent) revert(ctx context.Context, up *upload, p pending) (*api.Result, error) {
 	named := planOf(&up.manifest)
+	if s := a.journal.Scheduled; s != nil && s.Plan == named {
+		return a.unschedule(ctx, up, p)
+	}
 	if a.current == nil || a.current.ref() != named {
 		return nil, refuse(api.ReasonRevertTargetMismatch, "plan %s is not carried by this pod", named.ID)
 	}
@@ -193,5 +205,5 @@ func (a *agent) revert(ctx context.Context, up *upload, p pending) (*api.Result,
 	if err := up.staging.finish(restored); err != nil {
 		return nil, err
 	}
-	return a.activate(ctx, up, restored, p)
+	return a.activate(ctx, activation{began: up.began, pending: p}, restored)
 }

@@ -15,6 +15,8 @@ import (
 const (
 	violationForeignWorker = "foreign_worker"
 	violationTree          = "disk_is_the_desired_set"
+	violationJournal       = "journal_readable"
+	violationScheduled     = "scheduled_set_is_whole"
 )
 
 // watchInterval is how often the worker is looked at when nothing happens, to
@@ -41,20 +43,27 @@ type agent struct {
 	tree    error
 	seen    observation
 	seenErr error
+	master  lineage // the last one that answered
 	// lastReload paces reloads, whatever their outcome.
 	lastReload time.Time
+	scheduled  *set          // what journal.Scheduled names
+	wake       chan struct{} // tells the watch that a reload was scheduled
 
 	started   chan struct{} // closed once recovery is done and HAProxy answered
 	published atomic.Pointer[snapshot]
 }
 
 func newAgent(config Config, l layout, d *disk) *agent {
+	m := newMetrics(config.Registry)
 	return &agent{
 		config: config, layout: l, disk: d, slots: newSlots(d, l),
-		haproxy: &supervisor{master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait},
-		metrics: newMetrics(config.Registry),
+		haproxy: &supervisor{
+			master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait,
+			maxOld: config.MaxOldWorkers, stopWait: stopWait, stopped: m.countStopped,
+		},
+		metrics: m,
 		lock:    make(chan struct{}, 1),
-		started: make(chan struct{}),
+		started: make(chan struct{}), wake: make(chan struct{}, 1),
 	}
 }
 
@@ -79,30 +88,45 @@ func (a *agent) ready() bool {
 	}
 }
 
-// watch looks at the worker from time to time until the context ends.
+// watch looks at the worker from time to time, and carries out the scheduled
+// reload when it is due, until the context ends.
 func (a *agent) watch(ctx context.Context) {
-	ticker := time.NewTicker(watchInterval)
-	defer ticker.Stop()
+	timer := time.NewTimer(watchInterval)
+	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-a.wake:
+		case <-timer.C:
+			if a.isDue() {
+				a.fire(ctx)
+				break
+			}
+			select {
+			case a.lock <- struct{}{}:
+				a.look(ctx)
+				a.release()
+			default: // an apply looks for itself
+			}
 		}
-		select {
-		case a.lock <- struct{}{}:
-			a.look(ctx)
-			a.release()
-		default: // an apply looks for itself
-		}
+		timer.Reset(a.untilNext())
 	}
 }
 
 // look refreshes what is known about the worker. A worker with the committed
-// set's nonce is ours whoever started it; any other is foreign.
+// set's nonce and verified files is ours whoever started it; any other is
+// foreign.
 func (a *agent) look(ctx context.Context) {
+	before := a.master
 	seen, err := a.haproxy.observe(ctx)
 	a.record(ctx, seen, err)
+	if before.MasterPID != 0 && a.master != before && a.workerStatus() == api.WorkerOwned {
+		// Not a reload of ours, since those are recorded under the same lock.
+		if err := a.verify(ctx); err != nil {
+			klog.FromContext(ctx).Error(err, "Could not record what a restarted master was loaded from")
+		}
+	}
 	if a.dirty {
 		if err := a.save(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not write the journal, will try again")
@@ -111,18 +135,44 @@ func (a *agent) look(ctx context.Context) {
 	a.publish()
 }
 
+// lineage tells one master's life from the next. In a container of its own
+// every master has the same PID, and counts its reloads from zero.
+type lineage struct {
+	MasterPID, Reloads, Worker, WorkerStart int64
+}
+
+// restarted reports that another master answers than the one before.
+func (l lineage) restarted(before lineage) bool {
+	switch {
+	case before.MasterPID == 0:
+		return false
+	case l.MasterPID != before.MasterPID, l.Reloads < before.Reloads:
+		return true
+	}
+	return l.Reloads == before.Reloads && (l.Worker != before.Worker || l.WorkerStart != before.WorkerStart)
+}
+
 func (a *agent) record(ctx context.Context, seen observation, err error) {
 	before := a.workerStatus()
 	pid := a.seen.Info.PID
 	a.seen, a.seenErr = seen, err
 	after := a.workerStatus()
 	logger := klog.FromContext(ctx)
+	if err == nil {
+		next := lineage{MasterPID: seen.MasterPID, Reloads: seen.Reloads, Worker: seen.Info.PID, WorkerStart: seen.Info.StartTime}
+		if next.restarted(a.master) {
+			a.metrics.masterRestarts.Inc()
+			logger.Info("Found that HAProxy's master was started anew", "master", next.MasterPID, "worker", next.Worker)
+		}
+		a.master = next
+	}
+	a.metrics.see(seen)
 	switch {
 	case before != after && after == api.WorkerForeign:
 		a.metrics.violations.WithLabelValues(violationForeignWorker).Inc()
 		logger.Info("Found a worker that was not loaded with the committed set", "worker", seen.Info.PID, "set", a.journal.Current)
 	case before != after && after == api.WorkerAbsent:
-		logger.Info("Lost sight of the worker", "reason", err)
+		logger.Info("Lost sight of the worker", "supervisor", seen.Supervisor, "reason", err)
 	case after == api.WorkerOwned && pid != seen.Info.PID:
 		logger.Info("Recognised a worker of the committed set", "worker", seen.Info.PID, "set", a.journal.Current)
 	}
@@ -142,22 +192,31 @@ func (a *agent) phase() api.Phase {
 	switch {
 	case a.journal.Disowned || a.current == nil || a.tree != nil || a.workerStatus() == api.WorkerForeign:
 		return api.PhaseDisowned
-	case a.current.isOutput():
+	case a.current.isOutput() || a.journal.Scheduled != nil:
 		return api.PhaseConfigured
 	}
 	return api.PhaseBootstrap
 }
 
-// applied is the plan this pod is known to have, empty when that is unknown.
-func (a *agent) applied() planRef {
+// committed is the plan of the current set, empty when that is unknown.
+func (a *agent) committed() planRef {
 	if a.phase() != api.PhaseConfigured {
 		return planRef{}
 	}
 	return a.current.ref()
 }
 
+// applied is the plan this pod has taken, empty when that is unknown. A
+// scheduled one is known whatever runs meanwhile: its reload makes it so.
+func (a *agent) applied() planRef {
+	if a.journal.Scheduled != nil {
+		return a.journal.Scheduled.Plan
+	}
+	return a.committed()
+}
+
 func (a *agent) standing() standing {
-	return standing{phase: a.phase(), applied: a.applied(), token: a.journal.AppliedToken}
+	return standing{phase: a.phase(), applied: a.applied(), token: a.journal.token()}
 }
 
 // save writes the journal; a failure leaves it to be written later.

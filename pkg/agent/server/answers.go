@@ -1,7 +1,10 @@
 package server
 
 import (
+	"cmp"
+	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -15,52 +18,82 @@ type processes struct {
 	Failed  int64
 	// Worker is the current one, zero while there is none.
 	Worker int64
+	// Old are the workers of earlier loads, the oldest first.
+	Old []oldWorker
 }
 
-// parseProcesses reads the table by its section headers and leading columns,
-// which is all that the known versions have in common.
+// oldWorker is a worker that was replaced and still has connections.
+type oldWorker struct {
+	PID int64
+	// Reloads is how many loads, refused ones included, it has outlived.
+	Reloads int64
+}
+
+// errTableCut says that the table does not end as a whole one does. Its missing
+// rows may be anything, so none of it is used.
+var errTableCut = errors.New("process table is cut")
+
+// parseProcesses reads the table by its header and its section headers, which
+// is all that the known versions have in common. A row that does not fit is an
+// error: to overlook one could mean to overlook an old worker.
 func parseProcesses(answer string) (processes, error) {
+	// Every whole answer of the command line ends with an empty line.
+	if !strings.HasSuffix(answer, "\n\n") {
+		return processes{}, errTableCut
+	}
 	var p processes
-	section := ""
+	section, reloads := "", 0
 	for line := range strings.SplitSeq(answer, "\n") {
 		fields := strings.Fields(line)
 		switch {
-		case len(fields) == 0 || strings.HasPrefix(line, "#<PID>"):
+		case len(fields) == 0:
+			continue
+		case strings.HasPrefix(line, "#<PID>"):
+			reloads = slices.Index(fields, "<reloads>")
 			continue
 		case fields[0] == "#":
 			section = strings.Join(fields[1:], " ")
 			continue
-		case len(fields) < 3:
-			return processes{}, fmt.Errorf("process table has a row of %d columns", len(fields))
+		case reloads < 2 || len(fields) <= reloads:
+			return processes{}, fmt.Errorf("process table has a row of %d columns and counts reloads in column %d", len(fields), reloads)
 		}
-		pid, err := strconv.ParseInt(fields[0], 10, 64)
-		if err != nil || pid <= 0 {
-			return processes{}, fmt.Errorf("process table has a row without a PID: %q", fields[0])
-		}
-		switch {
-		case section == "" && fields[1] == "master":
-			if err := p.readMaster(pid, fields); err != nil {
-				return processes{}, err
-			}
-		case section == "workers" && fields[1] == "worker":
-			if p.Worker != 0 {
-				return processes{}, fmt.Errorf("process table lists two current workers, %d and %d", p.Worker, pid)
-			}
-			p.Worker = pid
+		if err := p.readRow(section, fields, reloads); err != nil {
+			return processes{}, err
 		}
 	}
 	if p.MasterPID == 0 {
 		return processes{}, fmt.Errorf("process table lists no master")
 	}
+	slices.SortStableFunc(p.Old, func(a, b oldWorker) int { return cmp.Compare(b.Reloads, a.Reloads) })
 	return p, nil
 }
 
-func (p *processes) readMaster(pid int64, fields []string) error {
-	p.MasterPID = pid
-	var err error
-	if p.Reloads, err = strconv.ParseInt(fields[2], 10, 64); err != nil {
-		return fmt.Errorf("process table counts %q reloads", fields[2])
+func (p *processes) readRow(section string, fields []string, column int) error {
+	pid, err := strconv.ParseInt(fields[0], 10, 64)
+	if err != nil || pid <= 0 {
+		return fmt.Errorf("process table has a row without a PID: %q", fields[0])
 	}
+	reloads, err := strconv.ParseInt(fields[column], 10, 64)
+	if err != nil {
+		return fmt.Errorf("process table counts %q reloads of process %d", fields[column], pid)
+	}
+	switch {
+	case section == "" && fields[1] == "master":
+		p.MasterPID, p.Reloads = pid, reloads
+		return p.readFailures(fields)
+	case section == "workers" && fields[1] == "worker":
+		if p.Worker != 0 {
+			return fmt.Errorf("process table lists two current workers, %d and %d", p.Worker, pid)
+		}
+		p.Worker = pid
+	case section == "old workers":
+		// Whatever calls itself otherwise here still holds memory.
+		p.Old = append(p.Old, oldWorker{PID: pid, Reloads: reloads})
+	}
+	return nil
+}
+
+func (p *processes) readFailures(fields []string) (err error) {
 	for i, field := range fields[:len(fields)-1] {
 		if field != "[failed:" {
 			continue

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -19,9 +20,11 @@ const table26 = `#<PID>          <type>          <reloads>       <uptime>       
 `
 
 func TestParseProcesses(t *testing.T) {
-	many := strings.Split(table26, "# programs")[0]
+	old := []oldWorker{{PID: 9267, Reloads: 3}}
+	many, manyOld := strings.Split(table26, "# programs")[0], slices.Clone(old)
 	for i := range 250 {
 		many += fmt.Sprintf("%d            worker          %d               0d00h01m00s     2.6.12-1+deb12u4\n", 10000+i, i+4)
+		manyOld = slices.Insert(manyOld, 0, oldWorker{PID: int64(10000 + i), Reloads: int64(i + 4)})
 	}
 	tests := []struct {
 		name   string
@@ -29,11 +32,20 @@ func TestParseProcesses(t *testing.T) {
 		want   processes
 		fails  bool
 	}{
-		{name: "the current worker is not an old one", answer: table26, want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557}},
-		{name: "250 old workers change nothing", answer: many, want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557}},
+		{name: "the current worker is not an old one", answer: table26, want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557, Old: old}},
+		{name: "250 old workers are all counted, the oldest first", answer: many + "# programs\n\n",
+			want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557, Old: manyOld}},
+		{name: "250 old workers without an end are not known", answer: many, fails: true},
+		{name: "a table cut between two rows is not known", answer: many[:strings.LastIndex(many[:len(many)-1], "\n")+1], fails: true},
+		{name: "a new column before the reloads is stepped over", answer: insertColumn(table26, "<cpu>", "7%"),
+			want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557, Old: old}},
+		{name: "a header that counts no reloads", answer: strings.Replace(table26, "<reloads>", "<loads>", 1), fails: true},
+		{name: "an old worker whose reloads are no number", answer: strings.Replace(table26, "worker          3", "worker          x", 1), fails: true},
+		{name: "an old process of an unknown type is an old worker", answer: strings.Replace(table26, "worker          3", "thing           3", 1),
+			want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557, Old: old}},
 		{name: "an unknown last column is ignored",
-			answer: strings.ReplaceAll(table26, "2.6.12-1+deb12u4", "2.6.12 x"), want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557}},
-		{name: "no worker yet", answer: strings.Join(strings.Split(table26, "\n")[:3], "\n"), want: processes{MasterPID: 9256, Reloads: 2, Failed: 1}},
+			answer: strings.ReplaceAll(table26, "2.6.12-1+deb12u4", "2.6.12 x"), want: processes{MasterPID: 9256, Reloads: 2, Failed: 1, Worker: 9557, Old: old}},
+		{name: "no worker yet", answer: strings.Join(strings.Split(table26, "\n")[:3], "\n") + "\n\n", want: processes{MasterPID: 9256, Reloads: 2, Failed: 1}},
 		{name: "a table cut within a row", answer: many[:len(many)-75], fails: true},
 		{name: "a table cut within the master's row", answer: table26[:110], fails: true},
 		{name: "an empty answer", answer: "", fails: true},
@@ -51,6 +63,21 @@ func TestParseProcesses(t *testing.T) {
 			}
 		})
 	}
+}
+
+// insertColumn puts a column after the type into every row of a table.
+func insertColumn(table, header, value string) string {
+	var rows []string
+	for line := range strings.SplitSeq(table, "\n") {
+		switch fields := strings.Fields(line); {
+		case strings.HasPrefix(line, "#<PID>"):
+			line = strings.Join(slices.Insert(fields, 2, header), " ")
+		case len(fields) > 2 && fields[0] != "#":
+			line = strings.Join(slices.Insert(fields, 2, value), " ")
+		}
+		rows = append(rows, line)
+	}
+	return strings.Join(rows, "\n")
 }
 
 func TestParseInfo(t *testing.T) {

@@ -49,27 +49,10 @@ type requestError struct {
 func (e *requestError) Error() string { return fmt.Sprintf("%s: %v", e.stage, e.err) }
 func (e *requestError) Unwrap() error { return e.err }
 
-// acquirePaced waits for the lock and for the least time between two reloads.
-func (a *agent) acquirePaced(ctx context.Context) error {
-	for {
-		if err := a.acquire(ctx); err != nil {
-			return err
-		}
-		early := time.Until(a.lastReload.Add(a.config.MinReloadInterval))
-		if early <= 0 {
-			return nil
-		}
-		a.release()
-		if err := pause(ctx, early); err != nil {
-			return err
-		}
-	}
-}
-
 // apply decides and carries out one upload. The staging folder is gone or
 // committed when it returns.
 func (a *agent) apply(ctx context.Context, up *upload) (*api.Result, error) {
-	if err := a.acquirePaced(ctx); err != nil {
+	if err := a.acquire(ctx); err != nil {
 		return nil, errors.Join(err, up.staging.discard())
 	}
 	defer a.release()
@@ -96,7 +79,7 @@ func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error
 	if c := checkFence(a.journal, m); c != nil {
 		return nil, c
 	}
-	if isRepeat(a.journal, m, identity) && a.workerStatus() == api.WorkerOwned && a.phase() == api.PhaseConfigured {
+	if a.isRepeat(m, identity) {
 		return a.journal.LastApply, up.staging.discard()
 	}
 	changed := raiseFence(a.journal, m)
@@ -110,6 +93,7 @@ func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error
 		}
 	}
 	if baseline != nil {
+		a.dropOutranked(ctx)
 		return nil, baseline
 	}
 	p := pending{Token: m.Token, Manifest: identity}
@@ -119,16 +103,27 @@ func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error
 	return a.deliver(ctx, up, p)
 }
 
-// isRepeat reports that this very manifest was the last one to succeed. Its
-// answer may have been lost on the way back.
-func isRepeat(j *journal, m *api.Manifest, identity string) bool {
-	return j.LastApply != nil && j.LastApply.OK && j.LastManifest == identity && j.AppliedToken == m.Token
+// isRepeat reports that this very manifest was the last one to succeed, and that
+// this still holds. Its answer may have been lost on the way back.
+func (a *agent) isRepeat(m *api.Manifest, identity string) bool {
+	j := a.journal
+	if j.LastApply == nil || !j.LastApply.OK {
+		return false
+	}
+	if s := j.Scheduled; s != nil {
+		return s.Manifest == identity && s.Token == m.Token
+	}
+	return j.LastManifest == identity && j.AppliedToken == m.Token &&
+		a.workerStatus() == api.WorkerOwned && a.phase() == api.PhaseConfigured
 }
 
 // deliver brings the uploaded output to the worker.
 func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result, error) {
 	m := &up.manifest
-	if m.Mode == api.ModeAuto && a.applied() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
+	if a.scheduled != nil && a.applied() == planOf(m) && a.scheduled.sameFiles(m.Files) && time.Now().Before(a.dueAt()) {
+		return a.retake(ctx, up, p)
+	}
+	if m.Mode == api.ModeAuto && a.scheduled == nil && a.committed() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
 		a.current.sameFiles(m.Files) && a.checkTree() == nil {
 		if err := up.staging.discard(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not remove an upload that was not needed")
@@ -146,7 +141,19 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	if err := up.staging.finish(staged); err != nil {
 		return nil, err
 	}
-	return a.activate(ctx, up, staged, p)
+	act := activation{began: up.began, pending: p}
+	if time.Now().Before(a.dueAt()) {
+		return a.postpone(ctx, act, staged)
+	}
+	return a.activate(ctx, act, staged)
+}
+
+// sources are the sets whose files the next one may share, newest first.
+func (a *agent) sources() []string {
+	if a.journal.Scheduled != nil {
+		return []string{a.journal.Scheduled.Set, a.journal.Current}
+	}
+	return []string{a.journal.Current}
 }
 
 // planFor is the plan blob of the manifest: sent with it, or stored already.
@@ -154,8 +161,10 @@ func (a *agent) planFor(up *upload) ([]byte, error) {
 	if up.plan != nil {
 		return up.plan, nil
 	}
-	if a.current != nil && a.current.ref() == planOf(&up.manifest) {
-		return a.current.plan, nil
+	for _, held := range []*set{a.scheduled, a.current} {
+		if held != nil && held.ref() == planOf(&up.manifest) && len(held.plan) > 0 {
+			return held.plan, nil
+		}
 	}
 	return nil, &requestError{stage: api.StageParts, err: errors.New("the plan part is missing and its plan is not stored here")}
 }
@@ -169,18 +178,23 @@ func (a *agent) complete(up *upload) error {
 		if up.staging.have[f.Path] {
 			continue
 		}
-		carried, err := up.staging.carry(f, a.journal.Current)
-		if err != nil {
-			return err
+		for _, source := range a.sources() {
+			carried, err := up.staging.carry(f, source)
+			if err != nil {
+				return err
+			}
+			if carried {
+				break
+			}
 		}
-		complete = complete && carried
+		complete = complete && up.staging.have[f.Path]
 	}
 	if complete {
 		return nil
 	}
 	missing := &missingError{}
 	for _, f := range up.manifest.Files {
-		if !holds(a.layout, a.journal.Current, f) {
+		if !slices.ContainsFunc(a.sources(), func(id string) bool { return holds(a.layout, id, f) }) {
 			missing.paths = append(missing.paths, f.Path)
 		}
 	}
@@ -204,7 +218,7 @@ func (a *agent) noop(ctx context.Context, up *upload, p pending) (*api.Result, e
 func (a *agent) result(planID string, began time.Time, mode api.Outcome) *api.Result {
 	return &api.Result{
 		PlanID: planID, OK: mode != api.OutcomeRejected, Mode: mode,
-		Plans: a.plans(), AppliedToken: a.journal.AppliedToken, HAProxy: a.identity(),
+		Plans: a.plans(), AppliedToken: a.journal.token(), HAProxy: a.identity(),
 		At:     time.Now().UTC(),
 		Timing: api.Timing{TotalMicros: time.Since(began).Microseconds()},
 	}
@@ -222,6 +236,7 @@ func (a *agent) announce(ctx context.Context, epoch uint64) (api.Floor, error) {
 	}
 	if epoch > a.journal.Fence.LeaderEpoch {
 		a.journal.Fence, a.journal.FencePlan = api.Token{LeaderEpoch: epoch}, planRef{}
+		a.dropOutranked(ctx)
 		if err := a.save(); err != nil {
 			return api.Floor{}, err
 		}

@@ -29,19 +29,25 @@ type Config struct {
 
 	// HAProxyBinary is only asked for the reason of a refusal.
 	HAProxyBinary string
-	// MinReloadInterval is the least time between two reloads. An apply that
-	// comes earlier waits.
+	// MinReloadInterval is the least time between two reloads. The reload of an
+	// apply that comes earlier is scheduled for its end.
 	MinReloadInterval time.Duration
+	// MaxOldWorkers is the most old workers that a reload may leave; zero means
+	// the default.
+	MaxOldWorkers int
 	// Version is the agent's own, for its state.
 	Version string
 	// Registry takes the agent's metrics.
 	Registry *prometheus.Registry
 }
 
-// maxReloadInterval is the longest an apply may be made to wait.
+// maxReloadInterval is the longest that a reload may be put off.
 const maxReloadInterval = time.Minute
 
 func (c *Config) validate() error {
+	if c.MaxOldWorkers == 0 {
+		c.MaxOldWorkers = defaultMaxOldWorkers
+	}
 	switch {
 	case c.PodUID == "":
 		return errors.New("the pod's UID is not set")
@@ -49,6 +55,8 @@ func (c *Config) validate() error {
 		return errors.New("the pod's name is not set")
 	case c.MinReloadInterval < 0 || c.MinReloadInterval > maxReloadInterval:
 		return fmt.Errorf("minimum reload interval %s is not between 0 and %s", c.MinReloadInterval, maxReloadInterval)
+	case c.MaxOldWorkers < 1 || c.MaxOldWorkers > mostOldWorkers:
+		return fmt.Errorf("limit of %d old workers is not between 1 and %d", c.MaxOldWorkers, mostOldWorkers)
 	case c.Registry == nil:
 		return errors.New("no registry for metrics")
 	}

@@ -125,25 +125,43 @@ func (h *handlers) receive(w http.ResponseWriter, r *http.Request) (*upload, err
 	}
 	templateUID := r.Header.Get(api.HeaderTemplateUID)
 	rec := &receiver{agent: h.agent, form: form, up: &upload{templateUID: templateUID, began: time.Now()}}
-	rec.admit = func(m *api.Manifest) error { return h.agent.admit(m) }
+	rec.admit = func(m *api.Manifest) error { return h.agent.admit(r.Context(), m) }
 	return rec.receive()
 }
 
 // admit refuses early what the published state already refuses. The decision
 // that counts is made again with the lock held.
-func (a *agent) admit(m *api.Manifest) error {
+func (a *agent) admit(ctx context.Context, m *api.Manifest) error {
 	seen := a.published.Load()
 	if c := checkFence(&seen.journal, m); c != nil {
 		return c
 	}
-	if m.Token == seen.journal.AppliedToken {
+	if m.Token == seen.state.AppliedToken {
 		return nil // may be a repeat, whose baseline is the one before it
 	}
 	applied := planRef{ID: seen.state.AppliedPlanID, Proof: seen.state.AppliedPlanProof}
 	if c := checkBaseline(standing{phase: seen.state.Phase, applied: applied, token: seen.state.AppliedToken}, m); c != nil {
-		return c
+		return errors.Join(c, a.hear(ctx, m))
 	}
 	return nil
+}
+
+// hear remembers the term of an apply that is turned away: from then on nothing
+// of an earlier term is loaded here.
+func (a *agent) hear(ctx context.Context, m *api.Manifest) error {
+	if err := a.acquire(ctx); err != nil {
+		return err
+	}
+	defer a.release()
+	if c := checkFence(a.journal, m); c != nil {
+		return c
+	}
+	if !raiseFence(a.journal, m) {
+		return nil
+	}
+	defer a.publish()
+	a.dropOutranked(ctx)
+	return a.save()
 }
 
 func (h *handlers) fail(w http.ResponseWriter, r *http.Request, err error) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
@@ -37,6 +38,10 @@ type journal struct {
 	// Pending is written before the switch to a set and cleared after its
 	// outcome. Whoever finds it after a crash has to find out what happened.
 	Pending *pending `json:"pending,omitempty"`
+	// Scheduled is a set that was taken and waits for its reload. It is not
+	// current: HAProxy's container, should it restart before, starts with the
+	// set that is proven to run.
+	Scheduled *scheduled `json:"scheduled,omitempty"`
 	// Disowned says that the set named here may not be what the pod has.
 	Disowned bool `json:"disowned,omitempty"`
 
@@ -52,6 +57,16 @@ type pending struct {
 	Manifest string    `json:"manifest"`
 	// Previous is what the symlink "current" held before the switch.
 	Previous string `json:"previous"`
+}
+
+// scheduled is an apply whose reload is put off.
+type scheduled struct {
+	Set      string    `json:"set"`
+	Plan     planRef   `json:"plan"`
+	Token    api.Token `json:"token"`
+	Manifest string    `json:"manifest"`
+	// Due is kept over newer applies, which only replace what is loaded then.
+	Due time.Time `json:"due"`
 }
 
 // goodSet is a set that a worker was seen to run.
@@ -76,6 +91,9 @@ func decodeJournal(raw []byte) (*journal, error) {
 	}
 	if j.Pending != nil {
 		ids = append(ids, j.Pending.Set)
+	}
+	if j.Scheduled != nil {
+		ids = append(ids, j.Scheduled.Set)
 	}
 	for _, id := range ids {
 		if !isSetID(id) {
@@ -130,5 +148,16 @@ func (j *journal) slots() map[string]bool {
 	if j.Pending != nil {
 		named[slotOf(j.Pending.Set)] = true
 	}
+	if j.Scheduled != nil {
+		named[slotOf(j.Scheduled.Set)] = true
+	}
 	return named
+}
+
+// token is that of the output the pod has taken, loaded yet or not.
+func (j *journal) token() api.Token {
+	if j.Scheduled != nil {
+		return j.Scheduled.Token
+	}
+	return j.AppliedToken
 }

@@ -16,7 +16,7 @@ const (
 	defaultCertDir  = "/etc/holdfast/tls"
 	defaultPort     = "9444"
 	defaultHealth   = "9445"
-	defaultInterval = time.Second
+	defaultInterval = 2 * time.Second
 )
 
 // Options are the flags of a serving agent.
@@ -37,7 +37,9 @@ func (o *Options) AddFlags(flags *pflag.FlagSet, env func(string) string) {
 	flags.StringVar(&c.HealthAddress, "health-listen", net.JoinHostPort(ip, defaultHealth), "address of /healthz, /readyz and /metrics ($POD_IP)")
 	flags.StringVar(&c.CertDir, "tls-dir", defaultCertDir, "folder with tls.crt, tls.key and ca.crt, re-read while running")
 	flags.StringVar(&c.HAProxyBinary, "haproxy", "haproxy", "binary that is asked why it refuses a configuration, where the running version does not say")
-	flags.DurationVar(&c.MinReloadInterval, "min-reload-interval", defaultInterval, "least time between two reloads; an apply that comes sooner waits")
+	flags.DurationVar(&c.MinReloadInterval, "min-reload-interval", defaultInterval, "least time between two reloads, at most 1m; the reload of an apply that comes sooner is scheduled for its end")
+	flags.IntVar(&c.MaxOldWorkers, "max-old-workers", defaultMaxOldWorkers,
+		"most workers of earlier loads that a reload may leave; at the limit the connections of the oldest are closed first")
 }
 
 // RunWithOptions serves an agent with its own metrics until the context ends.

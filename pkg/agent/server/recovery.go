@@ -61,7 +61,7 @@ func (a *agent) remember(ctx context.Context) error {
 	j, err := loadJournal(a.layout)
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Lost the state of this pod")
-		a.metrics.violations.WithLabelValues("journal_readable").Inc()
+		a.metrics.violations.WithLabelValues(violationJournal).Inc()
 		j = &journal{Disowned: true}
 		if target, err := os.Readlink(a.layout.current()); err == nil {
 			slot, _ := slotOfTarget(target)
@@ -82,6 +82,7 @@ func (a *agent) remember(ctx context.Context) error {
 		a.journal.TemplateUID = a.config.TemplateUID
 	}
 	a.loadCurrent(ctx)
+	a.loadScheduled(ctx)
 	return a.save()
 }
 

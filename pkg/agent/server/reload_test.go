@@ -230,21 +230,6 @@ func TestUnresolvedReloadIsRolledBack(t *testing.T) {
 	p.mustLoad(p.output("two"))
 }
 
-// TestReloadsAreApart: an apply that comes too soon waits.
-func TestReloadsAreApart(t *testing.T) {
-	t.Parallel()
-	p := layPod(t)
-	p.pace = time.Second
-	p.startHAProxy()
-	p.startAgent()
-	p.mustLoad(p.output("one"))
-	first := time.Now()
-	second := p.mustLoad(p.output("two"))
-	if apart := time.Since(first) - time.Duration(second.Timing.ReloadMicros)*time.Microsecond; apart < p.pace/2 {
-		t.Errorf("the second reload began %s after the first, want about %s", apart, p.pace)
-	}
-}
-
 // TestBuiltInBootstrap: the configuration every pod starts from is one that
 // HAProxy takes.
 func TestBuiltInBootstrap(t *testing.T) {

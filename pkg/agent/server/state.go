@@ -32,19 +32,28 @@ func (a *agent) publish() {
 		AgentOps: []string{}, Features: []string{},
 		PodName: a.config.PodName, PodUID: a.config.PodUID, TemplateUID: j.TemplateUID,
 		Phase: a.phase(), WorkerStatus: a.workerStatus(), HAProxy: a.identity(), Generation: j.Generation,
-		Plans: a.plans(), AppliedToken: j.AppliedToken, EpochFloor: j.Fence.LeaderEpoch,
+		SupervisorStatus: a.seen.Supervisor,
+		Plans:            a.plans(), AppliedToken: j.token(), EpochFloor: j.Fence.LeaderEpoch,
 		Files: map[string]api.FileState{}, LastApply: j.LastApply, InvariantViolation: a.violation(),
 	}}
 	// What the files are is worth knowing even when whose they are is not: it
 	// saves sending them again, and each is hashed before it is carried over.
-	if a.current != nil && a.current.isOutput() {
-		for _, f := range a.current.Files {
+	held := a.current
+	if j.Scheduled != nil {
+		held = a.scheduled
+		next.state.ReloadPendingAt = &j.Scheduled.Due
+	}
+	if held != nil && held.isOutput() {
+		for _, f := range held.Files {
 			next.state.Files[f.Path] = f.State()
 		}
 	}
 	if next.state.AppliedPlanID != "" {
-		next.plan = a.current.plan
-		next.state.AppliedPlanStored = true
+		next.plan = held.plan
+		next.state.AppliedPlanStored = len(held.plan) > 0
+	}
+	if a.seen.MasterPID != 0 {
+		next.state.OldWorkers = &api.OldWorkers{Count: len(a.seen.Old), Limit: a.haproxy.maxOld}
 	}
 	a.published.Store(next)
 }
@@ -67,7 +76,8 @@ func (a *agent) plans() api.Plans {
 	applied := a.applied()
 	plans.AppliedPlanID, plans.AppliedPlanProof = applied.ID, applied.Proof
 	if a.workerStatus() == api.WorkerOwned {
-		plans.RunningPlanID, plans.RunningPlanProof = applied.ID, applied.Proof
+		running := a.committed()
+		plans.RunningPlanID, plans.RunningPlanProof = running.ID, running.Proof
 	}
 	if good := a.journal.Good; len(good) > 0 {
 		plans.LKGPlanID, plans.LKGPlanProof = good[0].Plan.ID, good[0].Plan.Proof

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
 // reloadWait bounds how long the outcome of one reload is looked for.
@@ -21,12 +23,19 @@ type supervisor struct {
 	master string
 	worker string
 	wait   time.Duration
+	// maxOld is the most old workers that a reload may leave, stopWait how long
+	// the oldest may take to end once its connections were closed.
+	maxOld   int
+	stopWait time.Duration
+	// stopped is told of every old worker that is made to end.
+	stopped func(pid int64)
 }
 
 // observation is one consistent look at both.
 type observation struct {
 	processes
-	Info workerInfo
+	Info       workerInfo
+	Supervisor api.SupervisorStatus
 }
 
 // observe asks the master which worker is current, and that worker, through the
@@ -36,12 +45,16 @@ func (s *supervisor) observe(ctx context.Context) (observation, error) {
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	answer, err := ask(ctx, s.master, "show proc")
-	if err != nil {
-		return observation{}, fmt.Errorf("asking the master for its workers: %w", err)
+	switch {
+	case errors.Is(err, errNotSent):
+		return observation{Supervisor: api.SupervisorAbsent}, fmt.Errorf("asking the master for its workers: %w", err)
+	case err != nil:
+		return observation{Supervisor: api.SupervisorSilent}, fmt.Errorf("asking the master for its workers: %w", err)
 	}
-	seen := observation{}
+	seen := observation{Supervisor: api.SupervisorAnswering}
 	if seen.processes, err = parseProcesses(answer); err != nil {
-		return observation{}, err
+		// Neither a worker nor the absence of one was read.
+		return observation{Supervisor: api.SupervisorSilent}, err
 	}
 	if seen.Worker == 0 {
 		return seen, errors.New("the master lists no current worker")
@@ -129,6 +142,10 @@ type reloadAttempt struct {
 	nonce   string
 	known   bool // outcome.Before holds the master as it was before the command
 	outcome reloadOutcome
+	// stopping is the old worker that has to end before the command, stopUntil
+	// when waiting for that makes no sense any more.
+	stopping  int64
+	stopUntil time.Time
 }
 
 // step looks once and sends the command when it is certain that the master has
@@ -146,11 +163,14 @@ func (a *reloadAttempt) step(ctx context.Context) bool {
 		return true
 	}
 	a.outcome.After, a.outcome.Problem = seen, err
-	if !a.known || seen.MasterPID != a.outcome.Before.MasterPID {
-		// First look, or another master that loaded something else.
+	if !a.known || seen.MasterPID != a.outcome.Before.MasterPID || seen.Reloads < a.outcome.Before.Reloads {
+		// First look, or another master that loaded something else. In a
+		// container of its own every master has the same PID.
 		a.known, a.outcome.Before = true, seen
 	}
 	switch {
+	case seen.Reloads == a.outcome.Before.Reloads && a.maxOld > 0 && len(seen.Old) >= a.maxOld:
+		return a.makeRoom(ctx, seen.Old[0])
 	case seen.Reloads == a.outcome.Before.Reloads:
 		return a.send(ctx)
 	case seen.Failed > 0 && err == nil:
