@@ -1,0 +1,247 @@
+package fakeapi
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"net/url"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+const jsonType = "application/json"
+
+// request is one call with what the server needs to answer it.
+type request struct {
+	Call
+	kind      *kind
+	query     url.Values
+	mediaType string
+	userAgent string
+	// tooLarge says that the body was over the limit and was not read whole.
+	tooLarge bool
+}
+
+// answer is what goes back: bytes, or a stream for a watch.
+type answer struct {
+	code        int
+	contentType string
+	body        []byte
+	stream      io.ReadCloser
+}
+
+func (s *Server) roundTrip(client string, req *http.Request) (*http.Response, error) {
+	ctx := req.Context()
+	r, err := s.read(client, req)
+	if err != nil {
+		return nil, err
+	}
+	hooks := s.hooksFor(client)
+	if hooks.Before != nil {
+		if err := hooks.Before(ctx, r.Call); err != nil {
+			if status := apierrors.APIStatus(nil); errors.As(err, &status) {
+				return response(req, failed(err)), nil
+			}
+			return nil, err
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	a := s.serve(ctx, r, hooks)
+	if hooks.After != nil {
+		if err := hooks.After(ctx, r.Call, a.code); err != nil {
+			return nil, errors.Join(err, a.close())
+		}
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, errors.Join(err, a.close())
+	}
+	return response(req, a), nil
+}
+
+// read takes the request in, its body up to the limit.
+func (s *Server) read(client string, req *http.Request) (*request, error) {
+	r := &request{query: req.URL.Query(), userAgent: req.UserAgent()}
+	r.Client = client
+	r.mediaType, _, _ = mime.ParseMediaType(req.Header.Get("Content-Type"))
+	if req.Body != nil {
+		body, err := io.ReadAll(io.LimitReader(req.Body, maxRequestBytes+1))
+		if err := errors.Join(err, req.Body.Close()); err != nil {
+			return nil, fmt.Errorf("reading the request's body: %w", err)
+		}
+		r.Object, r.tooLarge = body, len(body) > maxRequestBytes
+	}
+	s.route(r, req.Method, req.URL.Path)
+	return r, nil
+}
+
+// route understands a path. A resource that is not served leaves kind empty.
+func (s *Server) route(r *request, method, path string) {
+	segments := strings.Split(strings.Trim(path, "/"), "/")
+	group, version := "", ""
+	switch {
+	case len(segments) >= 3 && segments[0] == "api":
+		version, segments = segments[1], segments[2:]
+	case len(segments) >= 4 && segments[0] == "apis":
+		group, version, segments = segments[1], segments[2], segments[3:]
+	default:
+		r.Verb, r.Name = "get", path
+		return
+	}
+	r.Group = group
+	if len(segments) >= 3 && segments[0] == "namespaces" {
+		r.Namespace, segments = segments[1], segments[2:]
+	}
+	r.Resource = segments[0]
+	if len(segments) > 1 {
+		r.Name = segments[1]
+	}
+	if len(segments) > 2 {
+		r.Subresource = strings.Join(segments[2:], "/")
+	}
+	r.kind = s.kinds.find(group, version, r.Resource)
+	r.Verb = verbOf(method, r)
+}
+
+func verbOf(method string, r *request) string {
+	switch method {
+	case http.MethodGet:
+		if r.Name != "" {
+			return "get"
+		}
+		if watch := r.query.Get("watch"); watch == "true" || watch == "1" {
+			return "watch"
+		}
+		return "list"
+	case http.MethodPost:
+		return "create"
+	case http.MethodPut:
+		return "update"
+	case http.MethodPatch:
+		if r.mediaType == "application/apply-patch+yaml" {
+			return "apply"
+		}
+		return "patch"
+	case http.MethodDelete:
+		return "delete"
+	}
+	return strings.ToLower(method)
+}
+
+// serve answers a request and counts it.
+func (s *Server) serve(ctx context.Context, r *request, hooks Hooks) answer {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	a, err := s.dispatch(ctx, r, hooks)
+	if err != nil {
+		a = failed(err)
+	}
+	counted := Request{Call: r.Call, Code: a.code}
+	counted.Object = nil
+	s.requests = append(s.requests, counted)
+	return a
+}
+
+func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer, error) {
+	if r.kind == nil {
+		return s.discover(r)
+	}
+	if r.Subresource != "" && (r.Subresource != "status" || !r.kind.hasStatus) {
+		return notServed(), nil
+	}
+	if r.tooLarge {
+		return answer{}, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxRequestBytes))
+	}
+	if err := refuseUnsupported(r); err != nil {
+		return answer{}, err
+	}
+	switch r.Verb {
+	case "get":
+		return s.get(r)
+	case "list":
+		return s.list(r)
+	case "watch":
+		return s.watch(ctx, r, hooks)
+	}
+	if r.Namespace == "" || r.Verb != "create" && r.Name == "" || r.Verb == "create" && r.Name != "" {
+		return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
+	}
+	switch r.Verb {
+	case "create":
+		return s.create(r)
+	case "update":
+		return s.update(r)
+	case "patch", "apply":
+		return s.patch(r)
+	case "delete":
+		return s.remove(r)
+	}
+	return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
+}
+
+// refuseUnsupported is loud about options that a test would otherwise believe
+// to have been honoured.
+func refuseUnsupported(r *request) error {
+	for option, allowed := range map[string]string{"dryRun": "", "continue": "", "fieldValidation": "Ignore Warn"} {
+		if value := r.query.Get(option); value != "" && !strings.Contains(allowed, value) {
+			return apierrors.NewGenericServerResponse(http.StatusNotImplemented, r.Verb, r.kind.gvr.GroupResource(), r.Name,
+				fmt.Sprintf("the fake API server does not know %s=%s", option, value), 0, true)
+		}
+	}
+	return nil
+}
+
+func notServed() answer {
+	return answer{code: http.StatusNotFound, contentType: "text/plain; charset=utf-8", body: []byte("404 page not found\n")}
+}
+
+func failed(err error) answer {
+	status := statusOf(err)
+	return answer{code: int(status.Code), contentType: jsonType, body: mustEncode(status)}
+}
+
+// statusOf is the Status that a server answers for an error.
+func statusOf(err error) metav1.Status {
+	var known apierrors.APIStatus
+	if !errors.As(err, &known) {
+		return metav1.Status{
+			TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
+			Status:   metav1.StatusFailure, Code: http.StatusInternalServerError, Message: err.Error(),
+		}
+	}
+	status := known.Status()
+	status.Kind, status.APIVersion = "Status", "v1"
+	if status.Code == 0 {
+		status.Code = http.StatusInternalServerError
+	}
+	return status
+}
+
+func (a answer) close() error {
+	if a.stream == nil {
+		return nil
+	}
+	return a.stream.Close()
+}
+
+func response(req *http.Request, a answer) *http.Response {
+	body, length := a.stream, int64(-1)
+	if body == nil {
+		body, length = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
+	}
+	return &http.Response{
+		Status: http.StatusText(a.code), StatusCode: a.code,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {a.contentType}},
+		Body:          body,
+		ContentLength: length,
+		Request:       req,
+	}
+}
