@@ -16,7 +16,8 @@ type Metrics struct {
 	Blocked prometheus.Gauge
 	// Pods is the number of discovered proxy pods.
 	Pods prometheus.Gauge
-	// Deployments counts pods served by outcome: reload, noop, rejected or failed.
+	// Deployments counts pods served by outcome: served, noop, scheduled, rejected or
+	// failed.
 	Deployments *prometheus.CounterVec
 }
 
@@ -26,6 +27,7 @@ const (
 	outcomeUnchanged = "unchanged"
 	outcomeFailed    = "failed"
 	outcomeRejected  = "rejected"
+	outcomeScheduled = "scheduled"
 	outcomeServed    = "served"
 	outcomeNoop      = "noop"
 )
@@ -49,7 +51,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}),
 		Blocked:     gauge("render_blocked", "1 while the newest inputs have no valid output and this process leads, else 0."),
 		Pods:        gauge("proxy_pods", "Discovered proxy pods while this process leads."),
-		Deployments: counter("deployments_total", "Outputs brought to a pod, by outcome: served, noop, rejected or failed."),
+		Deployments: counter("deployments_total", "Outputs brought to a pod, by outcome: served, noop, scheduled, rejected or failed."),
 	}
 	reg.MustRegister(m.Renders, m.RenderSeconds, m.Blocked, m.Pods, m.Deployments)
 	return m
@@ -76,6 +78,8 @@ func (m *Metrics) deployed(r deploy.Report) {
 	switch {
 	case r.Rejected:
 		result = outcomeRejected
+	case r.Scheduled:
+		result = outcomeScheduled
 	case !r.Receipt:
 		result = outcomeFailed
 	case r.Entry.Mode == outcomeNoop:

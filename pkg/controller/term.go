@@ -227,6 +227,9 @@ func (r *rejections) note(report deploy.Report) {
 		delete(r.told, report.Pod.UID)
 		return
 	}
+	if report.Scheduled {
+		return
+	}
 	// One failed attempt is no news: pods start, move and end.
 	if !report.Rejected && report.Failures < 3 || r.told[report.Pod.UID] == report.Entry.LastError {
 		return

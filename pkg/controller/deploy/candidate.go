@@ -3,6 +3,7 @@ package deploy
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
@@ -102,4 +103,29 @@ func (c *Candidate) runsOn(s *api.State) bool {
 		}
 	}
 	return true
+}
+
+// modeOf is how the pod that runs the output came to do so, as far as it tells.
+func (c *Candidate) modeOf(s *api.State) api.Outcome {
+	if last := s.LastApply; last != nil && last.OK && last.PlanID == c.Output.Plan.ID && last.Mode == api.OutcomeReload &&
+		last.AppliedToken == s.AppliedToken && last.HAProxy == s.HAProxy {
+		return api.OutcomeReload
+	}
+	return api.OutcomeNoop
+}
+
+// pendingOn tells when the pod, which took the output, will load it.
+func (c *Candidate) pendingOn(s *api.State) (at time.Time, pending bool) {
+	if s.ReloadPendingAt == nil || s.AppliedPlanID != c.Output.Plan.ID || s.AppliedPlanProof != c.proof {
+		return time.Time{}, false
+	}
+	return *s.ReloadPendingAt, true
+}
+
+// refusedBy tells why the pod could not load the output when it came to it.
+func (c *Candidate) refusedBy(s *api.State) (detail api.ErrorDetail, refused bool) {
+	if last := s.LastApply; last == nil || last.OK || last.PlanID != c.Output.Plan.ID || last.Error == nil {
+		return api.ErrorDetail{}, false
+	}
+	return *s.LastApply.Error, true
 }

@@ -3,7 +3,6 @@ package deploy
 import (
 	"context"
 	"errors"
-	"fmt"
 	"sync"
 	"time"
 
@@ -160,21 +159,6 @@ func (d *Deployer) Run(ctx context.Context) {
 	}
 }
 
-// Drain starts nothing more and waits for what is under way, which is the last
-// dispatched output. It returns early with an error when ctx ends.
-func (d *Deployer) Drain(ctx context.Context) error {
-	d.mu.Lock()
-	d.draining = true
-	d.mu.Unlock()
-	select {
-	case d.round <- struct{}{}:
-		<-d.round
-		return nil
-	case <-ctx.Done():
-		return fmt.Errorf("waiting for the deployment under way: %w", ctx.Err())
-	}
-}
-
 // step does all that is due and tells how long nothing will be.
 func (d *Deployer) step(ctx context.Context) time.Duration {
 	d.mu.Lock()
@@ -194,7 +178,7 @@ func (d *Deployer) step(ctx context.Context) time.Duration {
 		}
 	}
 	if d.current != nil && ctx.Err() == nil {
-		d.serve(ctx, d.current)
+		d.serveDue(ctx, d.current)
 	}
 	return min(pause, d.untilDue())
 }
@@ -222,26 +206,33 @@ func (d *Deployer) record(ctx context.Context, c *Candidate) error {
 	return nil
 }
 
-// serve brings the candidate to every pod that is due, and reports each as soon
-// as it is through.
-func (d *Deployer) serve(ctx context.Context, c *Candidate) {
+// serveDue brings the candidate to every pod that is due, all of them when it is
+// time to look for drift.
+func (d *Deployer) serveDue(ctx context.Context, c *Candidate) {
 	now := time.Now()
 	drift := !now.Before(d.nextDrift)
 	if drift {
 		d.nextDrift = now.Add(d.settings.DriftInterval)
 	}
+	d.serve(ctx, c, func(p *podState, now time.Time) bool { return p.due(now, drift) })
+}
+
+// serve brings the candidate to the pods that are due, and reports each as soon
+// as it is through.
+func (d *Deployer) serve(ctx context.Context, c *Candidate, due func(p *podState, now time.Time) bool) {
+	now := time.Now()
 	limit := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
 	var floor uint64
 	for _, p := range d.pods {
-		if !p.due(now, drift) {
+		if !due(p, now) {
 			continue
 		}
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			entry, err := d.bring(ctx, p.pod, c)
+			entry, err := d.bring(ctx, p.pod, c, p.scheduled)
 			if ctx.Err() != nil {
 				// The term is over; nobody may act on what was found out.
 				return
@@ -264,7 +255,10 @@ func (d *Deployer) serve(ctx context.Context, c *Candidate) {
 func (d *Deployer) tell(ctx context.Context, p *podState, c *Candidate, err error) {
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", p.pod.Name, "plan", c.Output.Plan.ID)
 	var rejected *RejectedError
+	var later *pendingError
 	switch {
+	case errors.As(err, &later):
+		logger.V(2).Info("Pod took the output and will load it", "at", later.at)
 	case errors.As(err, &rejected):
 		logger.Info("Pod rejected the output", "stage", rejected.Detail.Stage, "err", cut(c.redact(rejected.Detail.Message)))
 	case err != nil:

@@ -29,6 +29,10 @@ type agent struct {
 	down   error
 	reject string
 	mute   bool
+	// schedule puts each load off by that much; refuseLater makes HAProxy refuse
+	// when it comes to it.
+	schedule    time.Duration
+	refuseLater string
 	// before runs ahead of an apply's checks, once.
 	before func(*agent)
 }
@@ -97,6 +101,9 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 		return nil, &client.RefusedError{Pod: a.pod.Name, Status: 400}
 	}
 	a.state.Phase, a.state.Files, a.state.AppliedToken = api.PhaseConfigured, files, m.Token
+	if a.schedule > 0 {
+		return a.putOff(m), nil
+	}
 	a.state.Plans = api.Plans{
 		AppliedPlanID: m.PlanID, AppliedPlanProof: m.PlanProof, RunningPlanID: m.PlanID, RunningPlanProof: m.PlanProof,
 		LKGPlanID: m.PlanID, LKGPlanProof: m.PlanProof,
@@ -126,4 +133,31 @@ func (a *agent) plan() string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.state.AppliedPlanID
+}
+
+// putOff takes the output and loads it later, as an agent does that paces its
+// reloads.
+func (a *agent) putOff(m api.Manifest) *api.Result {
+	at := time.Now().Add(a.schedule)
+	a.state.AppliedPlanID, a.state.AppliedPlanProof, a.state.ReloadPendingAt = m.PlanID, m.PlanProof, &at
+	refuse := a.refuseLater
+	time.AfterFunc(a.schedule, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.state.ReloadPendingAt = nil
+		if refuse != "" {
+			a.state.AppliedPlanID, a.state.AppliedPlanProof = a.state.RunningPlanID, a.state.RunningPlanProof
+			a.state.LastApply = &api.Result{PlanID: m.PlanID, Error: &api.ErrorDetail{Stage: api.StageReload, Message: refuse}}
+			return
+		}
+		a.state.RunningPlanID, a.state.RunningPlanProof = m.PlanID, m.PlanProof
+		a.state.HAProxy.WorkerPID++
+		a.state.LastApply = &api.Result{
+			PlanID: m.PlanID, OK: true, Mode: api.OutcomeReload, AppliedToken: m.Token, HAProxy: a.state.HAProxy,
+		}
+	})
+	return &api.Result{
+		PlanID: m.PlanID, OK: true, Mode: api.OutcomeScheduled, Plans: a.state.Plans, ReloadPendingAt: &at,
+		AppliedToken: m.Token, HAProxy: a.state.HAProxy,
+	}
 }

@@ -19,6 +19,9 @@ import (
 // holds up no output for long.
 const announceTimeout = 3 * time.Second
 
+// followUpDelay is the time that a scheduled reload takes once it is due.
+const followUpDelay = 500 * time.Millisecond
+
 // podState is what a term knows of one pod.
 type podState struct {
 	pod Pod
@@ -26,23 +29,38 @@ type podState struct {
 	told      uint64
 	tellFails int
 	tellAt    time.Time
-	// settled says that the pod was proven to run the current output.
-	settled  bool
-	failures int
-	retryAt  time.Time
-	lastGood *checkpoint.PodEntry
+	// settled says that the pod was proven to run the current output, and
+	// scheduled that it holds the output and will load it.
+	settled   bool
+	scheduled bool
+	failures  int
+	retryAt   time.Time
+	lastGood  *checkpoint.PodEntry
 }
 
 // renew makes the pod due at once.
-func (p *podState) renew() { p.settled, p.failures, p.retryAt = false, 0, time.Time{} }
+func (p *podState) renew() {
+	p.settled, p.scheduled, p.failures, p.retryAt = false, false, 0, time.Time{}
+}
 
 func (p *podState) due(now time.Time, drift bool) bool {
 	return drift || !p.settled && !now.Before(p.retryAt)
 }
 
+// dueFollowUp reports that a reload which the pod put off should be over.
+func (p *podState) dueFollowUp(now time.Time) bool { return p.scheduled && !now.Before(p.retryAt) }
+
 // settle notes how a deployment ended and makes its report.
 func (p *podState) settle(c *Candidate, entry checkpoint.PodEntry, err error, longest time.Duration) Report {
 	report := Report{Pod: p.pod, Output: c.Output, Sequence: c.Sequence}
+	p.scheduled = false
+	var later *pendingError
+	if errors.As(err, &later) {
+		p.settled, p.scheduled, p.failures = false, true, 0
+		p.retryAt = followUpAt(later.at, time.Now())
+		report.Entry, report.Scheduled = later.entry, true
+		return report
+	}
 	if err == nil {
 		p.settled, p.failures, p.lastGood = true, 0, &entry
 		report.Entry, report.Receipt = entry, true
@@ -61,6 +79,15 @@ func (p *podState) settle(c *Candidate, entry checkpoint.PodEntry, err error, lo
 	report.Entry = failedEntry(p.pod, p.lastGood, mode, c.redact(err.Error()))
 	report.Failures = p.failures
 	return report
+}
+
+// followUpAt is when to ask a pod again that put its reload off: a little after
+// it is due, and not sooner than it can have become true.
+func followUpAt(due, now time.Time) time.Time {
+	if earliest := now.Add(followUpDelay); due.Before(earliest) {
+		return earliest
+	}
+	return due.Add(followUpDelay)
 }
 
 func backoff(failures int, longest time.Duration) time.Duration {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	"k8s.io/klog/v2"
 
@@ -43,8 +44,20 @@ type outrankedError struct {
 func (e *outrankedError) Error() string { return e.err.Error() }
 func (e *outrankedError) Unwrap() error { return e.err }
 
-// bring takes one pod to the output and returns its proof of running it.
-func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate) (checkpoint.PodEntry, error) {
+// pendingError says that the pod holds the output and will load it later. It is
+// neither a proof nor a failure.
+type pendingError struct {
+	at    time.Time
+	entry checkpoint.PodEntry
+}
+
+func (e *pendingError) Error() string {
+	return "the reload is scheduled for " + e.at.Format(time.RFC3339Nano)
+}
+
+// bring takes one pod to the output and returns its proof of running it. With
+// scheduled, the pod said before that it would load the output.
+func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate, scheduled bool) (checkpoint.PodEntry, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.settings.Timeout)
 	defer cancel()
 	target := d.target(pod)
@@ -55,7 +68,13 @@ func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate) (checkpoint
 			return checkpoint.PodEntry{}, errors.Join(last, err)
 		}
 		if c.runsOn(state) {
-			return d.proven(pod, c, account{Plans: state.Plans, haproxy: state.HAProxy, mode: api.OutcomeNoop})
+			return d.proven(pod, c, account{Plans: state.Plans, haproxy: state.HAProxy, mode: c.modeOf(state)})
+		}
+		if at, pending := c.pendingOn(state); pending {
+			return checkpoint.PodEntry{}, d.pending(pod, c, account{Plans: state.Plans, haproxy: state.HAProxy}, at)
+		}
+		if detail, refused := c.refusedBy(state); refused && scheduled {
+			return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
 		}
 		token := api.Token{LeaderEpoch: d.term.Epoch(), RenderSeq: c.Sequence}
 		result, err := d.agents.Apply(ctx, target, c.request(state, token))
@@ -104,7 +123,20 @@ func (d *Deployer) judge(pod Pod, c *Candidate, result *api.Result) (checkpoint.
 		}
 		return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
 	}
-	return d.proven(pod, c, account{Plans: result.Plans, haproxy: result.HAProxy, mode: result.Mode})
+	said := account{Plans: result.Plans, haproxy: result.HAProxy, mode: result.Mode}
+	if result.Mode == api.OutcomeScheduled {
+		at := time.Now()
+		if result.ReloadPendingAt != nil {
+			at = *result.ReloadPendingAt
+		}
+		return checkpoint.PodEntry{}, d.pending(pod, c, said, at)
+	}
+	return d.proven(pod, c, said)
+}
+
+func (d *Deployer) pending(pod Pod, c *Candidate, said account, at time.Time) error {
+	said.mode = api.OutcomeScheduled
+	return &pendingError{at: at, entry: entryOf(pod, c.Checksum, said)}
 }
 
 // proven is the last check of a receipt, by the rule that its readers apply.

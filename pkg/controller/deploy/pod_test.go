@@ -126,7 +126,7 @@ func TestAPodOfAnotherUIDIsNotServed(t *testing.T) {
 	f.agents["10.244.0.1:9444"].state.PodUID = "new-uid"
 	stale := Pod{Name: "a", UID: "a-uid", Address: "10.244.0.1:9444"}
 	inTerm(t, f, func(t *testing.T, d *Deployer) {
-		_, err := d.bring(t.Context(), stale, candidate(t, 1, "one"))
+		_, err := d.bring(t.Context(), stale, candidate(t, 1, "one"), false)
 		if err == nil || !strings.Contains(err.Error(), string(api.ReasonWrongPod)) {
 			t.Errorf("bring() error = %v, want %s", err, api.ReasonWrongPod)
 		}

@@ -27,6 +27,9 @@ type Report struct {
 	Receipt bool
 	// Rejected says that HAProxy on the pod refused the output.
 	Rejected bool
+	// Scheduled says that the pod took the output and will load it later; another
+	// report follows.
+	Scheduled bool
 }
 
 // runtimeID tells runs of the proxy's worker apart, as the agent saw it. It is
