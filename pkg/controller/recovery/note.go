@@ -1,0 +1,95 @@
+package recovery
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+)
+
+// Reasons of events, fixed by ADR-0033.
+const (
+	EventActive      = "RetainedConfigActive"
+	EventUnavailable = "RetainedConfigUnavailable"
+)
+
+// maxNoteBytes is the API's limit for the text of an event.
+const maxNoteBytes = 1024
+
+// maxCauseBytes is what the render error may take of a note that has a cause of
+// its own.
+const maxCauseBytes = 300
+
+// activeNote says that a checkpoint is in use and why: checksum and cause first,
+// since a long text is cut at its end. It names no started pods, for the same
+// notice would be news with every one of them.
+func activeNote(c Choice, cause Cause, excluded []Excluded) string {
+	text := fmt.Sprintf("Checkpoint %s is given to bootstrap pods, because nothing can be rendered: %s: %s",
+		c.Output.Checksum(), cause.Reason, cut(cause.Message, maxNoteBytes/2))
+	if len(c.Damaged) > 0 {
+		text += ". Damaged, but not needed now: " + strings.Join(c.Damaged, ", ")
+	}
+	return cut(text+leftOut(excluded), maxNoteBytes)
+}
+
+// unavailableNote says why bootstrap pods are left as they are.
+func unavailableNote(f *Refusal, cause Cause, excluded []Excluded) string {
+	checksum := f.Checksum
+	if checksum == "" {
+		checksum = "none"
+	}
+	text := fmt.Sprintf("Checkpoint %s: %s", checksum, f.Error())
+	text += fmt.Sprintf(". Render error: %s: %s", cause.Reason, cut(cause.Message, maxCauseBytes))
+	return cut(text+leftOut(excluded), maxNoteBytes)
+}
+
+func leftOut(excluded []Excluded) string {
+	if len(excluded) == 0 {
+		return ""
+	}
+	parts := make([]string, 0, len(excluded))
+	for _, e := range excluded {
+		parts = append(parts, e.Name+" ("+e.Why+")")
+	}
+	return ". Not counted: " + strings.Join(parts, ", ")
+}
+
+// cut shortens a text to at most limit bytes, at a character's border. The
+// result always is valid UTF-8, which the API demands.
+func cut(text string, limit int) string {
+	text = strings.ToValidUTF8(text, "?")
+	if len(text) <= limit {
+		return text
+	}
+	end := limit - len("…")
+	for end > 0 && !isBorder(text[end]) {
+		end--
+	}
+	return text[:end] + "…"
+}
+
+// isBorder tells whether a character begins at this byte.
+func isBorder(b byte) bool { return b&0xC0 != 0x80 }
+
+// maxNotes bounds the texts that are remembered. Beyond it some are told again.
+const maxNotes = 256
+
+// notes remembers what was told in this term.
+type notes struct {
+	mu   sync.Mutex
+	told map[[2]string]bool
+}
+
+// isNews reports whether the text was not told yet, and remembers it.
+func (n *notes) isNews(reason, text string) bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	key := [2]string{reason, text}
+	if n.told[key] {
+		return false
+	}
+	if n.told == nil || len(n.told) >= maxNotes {
+		n.told = map[[2]string]bool{}
+	}
+	n.told[key] = true
+	return true
+}

@@ -1,0 +1,45 @@
+package recovery
+
+import (
+	"cmp"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+)
+
+const (
+	// minSecretBytes is the shortest line of a key or certificate that is looked
+	// for. Shorter ones are ordinary words.
+	minSecretBytes = 8
+	redacted       = "[redacted]"
+)
+
+// password finds what a configuration keeps secret in itself.
+var password = regexp.MustCompile(`(?m)\b(?:password|insecure-password|auth)\s+(\S+)`)
+
+// redact takes secrets of the output out of a text that quotes it. HAProxy's
+// messages quote lines of the configuration, and may quote a file.
+func redact(o *checkpoint.Output, text string) string {
+	var secrets []string
+	for _, found := range password.FindAllSubmatch(o.Configuration, -1) {
+		secrets = append(secrets, string(found[1]))
+	}
+	for _, a := range o.Artifacts {
+		if !a.Family.IsSecret() {
+			continue
+		}
+		for line := range strings.Lines(string(a.Content)) {
+			if line = strings.TrimSpace(line); len(line) >= minSecretBytes {
+				secrets = append(secrets, line)
+			}
+		}
+	}
+	// The longest first: a secret may contain another.
+	slices.SortFunc(secrets, func(a, b string) int { return cmp.Compare(len(b), len(a)) })
+	for _, secret := range secrets {
+		text = strings.ReplaceAll(text, secret, redacted)
+	}
+	return text
+}

@@ -1,0 +1,86 @@
+package recovery
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/fencing"
+)
+
+// refuse tells a refusal. One that passes by itself is no event.
+func (r *Recovery) refuse(ctx context.Context, f *Refusal, cause Cause, excluded []Excluded) {
+	r.metrics.Refusals.WithLabelValues(string(f.Reason)).Inc()
+	r.health(f.Error())
+	if f.Quiet {
+		klog.FromContext(ctx).V(2).Info("Started no pod from a checkpoint yet", "reason", f.Reason, "err", f.Message)
+		return
+	}
+	note := unavailableNote(f, cause, excluded)
+	if r.notes.isNews(EventUnavailable, note) {
+		r.parts.Sink.Event(EventUnavailable, note)
+		klog.FromContext(ctx).Info("Refused to start pods from a checkpoint", "reason", f.Reason, "checksum", f.Checksum, "err", f.Message)
+	}
+}
+
+// schedule makes known that a verified checkpoint is used from now on. It is
+// false when recovery was cancelled.
+func (r *Recovery) schedule(ctx context.Context, d *decision, cause Cause, excluded []Excluded) bool {
+	checksum := d.choice.Output.Checksum()
+	r.mu.Lock()
+	if r.cause == nil {
+		r.mu.Unlock()
+		return false
+	}
+	r.metrics.Active.Set(1)
+	r.active.used, r.active.checksum = true, checksum
+	r.mu.Unlock()
+	if r.active.marked != checksum {
+		if err := r.mark(ctx, d, checksum); err != nil {
+			// The mark is for those who look on. Capacity does not wait for it; the
+			// next attempt sets it.
+			klog.FromContext(ctx).Info("Did not mark recovery on the retained-state lease", "checksum", checksum, "err", err)
+		} else {
+			r.active.marked = checksum
+		}
+	}
+	if ctx.Err() != nil {
+		return false
+	}
+	note := activeNote(*d.choice, cause, excluded)
+	if r.notes.isNews(EventActive, note) {
+		r.parts.Sink.Event(EventActive, note)
+		klog.FromContext(ctx).Info("Used a checkpoint to start pods", "checkpoint", d.choice.Name, "checksum", checksum, "plan", d.target.PlanID)
+	}
+	r.health(r.standing())
+	return true
+}
+
+func (r *Recovery) mark(ctx context.Context, d *decision, checksum string) error {
+	active := d.intent.Active
+	if active == nil || active.Checksum != checksum {
+		active = &fencing.Active{Checksum: checksum, Since: time.Now().UTC().Truncate(time.Second)}
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
+	defer cancel()
+	return r.parts.Term.Activate(ctx, active)
+}
+
+// standing is what health says while there is nothing to refuse.
+func (r *Recovery) standing() string {
+	if !r.active.used {
+		return ""
+	}
+	return fmt.Sprintf("bootstrap pods are started from checkpoint %s until rendering succeeds", r.active.checksum)
+}
+
+// health tells the text, unless recovery has ended meanwhile.
+func (r *Recovery) health(text string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.cause != nil {
+		r.parts.Sink.Health(text)
+	}
+}
