@@ -120,18 +120,19 @@ func (b *Bootstrap) attempt(ctx context.Context, o BootstrapOrder) (entry checkp
 		return entry, false, err
 	}
 	result, err := b.apply(ctx, target, o.Candidate)
-	if err == nil && result.Mode == api.OutcomeScheduled && result.OK {
-		entry, err = b.settle(ctx, o, unsettled{before: state, cause: fmt.Errorf("pod %s put its reload off", o.Pod.Name)})
-		return entry, false, err
-	}
 	if err == nil {
 		entry, err = b.rules.judge(o.Pod, o.Candidate, result)
-		return entry, false, err
 	}
 	var unanswered *client.UnansweredError
-	if errors.As(err, &unanswered) && ctx.Err() == nil {
+	var pending *pendingError
+	switch {
+	case err == nil:
+		return entry, false, nil
+	case errors.As(err, &unanswered), errors.As(err, &pending):
 		entry, err = b.settle(ctx, o, unsettled{before: state, cause: err})
 		return entry, errors.Is(err, errNotTaken), err
+	case result != nil:
+		return entry, false, err
 	}
 	var conflict *client.ConflictError
 	if errors.As(err, &conflict) && conflict.Conflict.Reason == api.ReasonPhaseMismatch {
@@ -166,8 +167,9 @@ func (b *Bootstrap) settle(ctx context.Context, o BootstrapOrder, u unsettled) (
 			return b.proven(o, state)
 		case state.ReloadPendingAt != nil:
 			// Its reload is still to come.
-		case refused(o.Candidate, u.before, state) != nil:
-			return checkpoint.PodEntry{}, &RejectedError{Detail: *refused(o.Candidate, u.before, state)}
+		case refusedSince(o.Candidate, u.before, state):
+			detail, _ := o.Candidate.refusedBy(state)
+			return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
 		case state.IsBootstrap():
 			return checkpoint.PodEntry{}, fmt.Errorf("%w: %w", errNotTaken, cause)
 		default:
@@ -184,20 +186,13 @@ func (b *Bootstrap) settle(ctx context.Context, o BootstrapOrder, u unsettled) (
 	}
 }
 
-// refused is why the pod's HAProxy refused this very output since the look
-// before, nil if it did not.
-func refused(c *Candidate, before, s *api.State) *api.ErrorDetail {
-	last := s.LastApply
-	if last == nil || last.OK || last.PlanID != c.Output.Plan.ID {
-		return nil
+// refusedSince tells whether the pod's HAProxy refused this very output after
+// the look before.
+func refusedSince(c *Candidate, before, s *api.State) bool {
+	if _, refused := c.refusedBy(s); !refused {
+		return false
 	}
-	if before.LastApply != nil && before.LastApply.At.Equal(last.At) {
-		return nil // an earlier attempt's
-	}
-	if last.Error != nil {
-		return last.Error
-	}
-	return &api.ErrorDetail{Message: "no reason given"}
+	return before.LastApply == nil || !before.LastApply.At.Equal(s.LastApply.At)
 }
 
 func (b *Bootstrap) state(ctx context.Context, target client.Target) (*api.State, error) {
@@ -223,7 +218,7 @@ func (b *Bootstrap) apply(ctx context.Context, target client.Target, c *Candidat
 }
 
 func (b *Bootstrap) proven(o BootstrapOrder, s *api.State) (checkpoint.PodEntry, error) {
-	return b.rules.proven(o.Pod, o.Candidate, account{Plans: s.Plans, haproxy: s.HAProxy, mode: api.OutcomeNoop})
+	return b.rules.proven(o.Pod, o.Candidate, account{Plans: s.Plans, haproxy: s.HAProxy, mode: o.Candidate.modeOf(s)})
 }
 
 // found says in a few words what a pod is.
