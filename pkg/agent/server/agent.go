@@ -48,20 +48,17 @@ type agent struct {
 	lastReload time.Time
 	scheduled  *set          // what journal.Scheduled names
 	wake       chan struct{} // tells the watch that a reload was scheduled
+	stopping   stopAttempt
 
 	started   chan struct{} // closed once recovery is done and HAProxy answered
 	published atomic.Pointer[snapshot]
 }
 
 func newAgent(config Config, l layout, d *disk) *agent {
-	m := newMetrics(config.Registry)
 	return &agent{
 		config: config, layout: l, disk: d, slots: newSlots(d, l),
-		haproxy: &supervisor{
-			master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait,
-			maxOld: config.MaxOldWorkers, stopWait: stopWait, stopped: m.countStopped,
-		},
-		metrics: m,
+		haproxy: &supervisor{master: l.masterSocket(), worker: l.workerSocket(), wait: reloadWait},
+		metrics: newMetrics(config.Registry),
 		lock:    make(chan struct{}, 1),
 		started: make(chan struct{}), wake: make(chan struct{}, 1),
 	}

@@ -120,7 +120,7 @@ func (a *agent) isRepeat(m *api.Manifest, identity string) bool {
 // deliver brings the uploaded output to the worker.
 func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result, error) {
 	m := &up.manifest
-	if a.scheduled != nil && a.applied() == planOf(m) && a.scheduled.sameFiles(m.Files) && time.Now().Before(a.dueAt()) {
+	if a.scheduled != nil && a.applied() == planOf(m) && a.scheduled.sameFiles(m.Files) {
 		return a.retake(ctx, up, p)
 	}
 	if m.Mode == api.ModeAuto && a.scheduled == nil && a.committed() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
@@ -142,7 +142,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return nil, err
 	}
 	act := activation{began: up.began, pending: p}
-	if time.Now().Before(a.dueAt()) {
+	if a.dueAt().After(time.Now()) || !a.hasRoom(ctx) {
 		return a.postpone(ctx, act, staged)
 	}
 	return a.activate(ctx, act, staged)

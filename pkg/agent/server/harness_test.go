@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
@@ -55,6 +56,7 @@ type pod struct {
 	disk    *disk
 	wait    time.Duration
 	pace    time.Duration
+	maxOld  int             // zero: the default
 	logs    context.Context // carries the logger of agents
 	agent   *agent
 	stop    func()
@@ -170,7 +172,7 @@ func (p *pod) newServer() *Server {
 	server, err := New(Config{
 		Dir: p.layout.dir, PodName: "edge-0", PodUID: testPodUID,
 		ListenAddress: p.agentAt, HealthAddress: "127.0.0.1:0", CertDir: filepath.Join(p.dir, "agent-tls"),
-		HAProxyBinary: haproxyBinary(p.t), Version: "test", MinReloadInterval: p.pace, Registry: prometheus.NewRegistry(),
+		HAProxyBinary: haproxyBinary(p.t), Version: "test", MinReloadInterval: p.pace, MaxOldWorkers: p.maxOld, Registry: prometheus.NewRegistry(),
 	})
 	if err != nil {
 		p.t.Fatal(err)
@@ -240,6 +242,13 @@ func (p *pod) served() string {
 }
 
 func (p *pod) frontend() string { return fmt.Sprintf("127.0.0.1:%d", p.port) }
+
+func metricOf(t *testing.T, metric prometheus.Metric) float64 {
+	t.Helper()
+	var out dto.Metric
+	must(t, metric.Write(&out))
+	return out.GetCounter().GetValue() + out.GetGauge().GetValue()
+}
 
 // eventually polls until the condition holds or the test has to fail.
 func eventually(t *testing.T, what string, condition func() bool) {

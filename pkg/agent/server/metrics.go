@@ -58,5 +58,3 @@ func (m *metrics) see(seen observation) {
 	}
 	m.oldWorkers.Set(float64(len(seen.Old)))
 }
-
-func (m *metrics) countStopped(int64) { m.oldWorkersStop.Inc() }

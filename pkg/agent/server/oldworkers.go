@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"strings"
 	"time"
+
+	"k8s.io/klog/v2"
 )
 
 // Bounds on the workers of earlier loads. Each holds a whole configuration in
@@ -15,33 +17,49 @@ const (
 	// mostOldWorkers keeps the master's table within the one buffer it is
 	// answered from: beyond about 240 rows HAProxy leaves rows out.
 	mostOldWorkers = 128
-	// stopWait is how long a worker may take to end after its connections were
-	// closed; it takes milliseconds.
-	stopWait = 10 * time.Second
+	// stopWait is how long a reload is held up by an old worker whose sessions
+	// were closed; most end within milliseconds.
+	stopWait = 300 * time.Millisecond
+	// stopAgain is how often the sessions of one worker are closed.
+	stopAgain = time.Second
 )
 
-// errNoRoom says that there are as many old workers as there may be, and the
-// oldest does not end.
-var errNoRoom = errors.New("the oldest worker does not end, and no more may be left behind")
+// stopAttempt is the last old worker that was asked to end.
+type stopAttempt struct {
+	pid int64
+	at  time.Time
+}
 
-// makeRoom stops the oldest worker, because a reload now would leave one more
-// than there may be. New connections are served by a configuration that is
-// current; those that keep the oldest worker alive pay for it.
-func (a *reloadAttempt) makeRoom(ctx context.Context, oldest oldWorker) bool {
-	if a.stopping != oldest.PID {
-		a.stopping, a.stopUntil = oldest.PID, time.Now().Add(a.stopWait)
-		if a.stopped != nil {
-			a.stopped(oldest.PID)
+// hasRoom reports that a reload would not leave more old workers than there may
+// be. At the limit it stops the oldest: new connections have to be served by a
+// current configuration, and those that keep the oldest worker alive pay for
+// it. Until that worker ends the reload waits. A master that cannot be read is
+// no reason to wait, because no command is sent before it can be.
+func (a *agent) hasRoom(ctx context.Context) bool {
+	seen, _ := a.haproxy.observe(ctx) // its error is about the current worker
+	for deadline := time.Now().Add(stopWait); len(seen.Old) >= a.config.MaxOldWorkers; {
+		a.stop(ctx, seen.Old[0])
+		if time.Now().After(deadline) || pause(ctx, pollStart) != nil {
+			return false
 		}
+		seen, _ = a.haproxy.observe(ctx)
 	}
-	if time.Now().After(a.stopUntil) {
-		a.outcome.Result, a.outcome.Problem = resultUnresolved, fmt.Errorf("worker %d: %w", oldest.PID, errNoRoom)
-		return true
+	return true
+}
+
+func (a *agent) stop(ctx context.Context, oldest oldWorker) {
+	if a.stopping.pid == oldest.PID && time.Since(a.stopping.at) < stopAgain {
+		return
 	}
-	if err := a.closeSessions(ctx, oldest.PID); err != nil {
-		a.outcome.Problem = err
+	logger := klog.FromContext(ctx)
+	if a.stopping.pid != oldest.PID {
+		a.metrics.oldWorkersStop.Inc()
+		logger.Info("Closed the connections of the oldest worker, since no more old workers may be left", "worker", oldest.PID, "limit", a.config.MaxOldWorkers)
 	}
-	return false
+	a.stopping = stopAttempt{pid: oldest.PID, at: time.Now()}
+	if err := a.haproxy.closeSessions(ctx, oldest.PID); err != nil {
+		logger.Error(err, "Could not close every connection of the oldest worker", "worker", oldest.PID)
+	}
 }
 
 // closeSessions ends every session of an old worker, which then ends by itself.

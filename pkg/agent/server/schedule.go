@@ -13,7 +13,7 @@ import (
 
 // leastWait keeps a reload that is due, and cannot be carried out yet, from
 // being tried without a pause.
-const leastWait = 20 * time.Millisecond
+const leastWait = 100 * time.Millisecond
 
 // dueAt is when the next reload may happen. A reload that is scheduled already
 // keeps its time: newer applies join it and never push it back.
@@ -21,7 +21,10 @@ func (a *agent) dueAt() time.Time {
 	if s := a.journal.Scheduled; s != nil {
 		return s.Due
 	}
-	return a.lastReload.Add(a.config.MinReloadInterval)
+	if due := a.lastReload.Add(a.config.MinReloadInterval); due.After(time.Now()) {
+		return due
+	}
+	return time.Now()
 }
 
 // isDue reports that the scheduled reload should have happened.
@@ -109,6 +112,9 @@ func (a *agent) fire(ctx context.Context) {
 	if err := verifyTree(a.layout, a.scheduled); err != nil {
 		a.metrics.violations.WithLabelValues(violationScheduled).Inc()
 		a.drop(ctx, &api.ErrorDetail{Stage: api.StageFiles, Message: clip(err.Error())})
+		return
+	}
+	if !a.hasRoom(ctx) {
 		return
 	}
 	act := activation{began: time.Now(), pending: pending{Set: s.Set, Token: s.Token, Manifest: s.Manifest}}

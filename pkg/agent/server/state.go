@@ -53,7 +53,7 @@ func (a *agent) publish() {
 		next.state.AppliedPlanStored = len(held.plan) > 0
 	}
 	if a.seen.MasterPID != 0 {
-		next.state.OldWorkers = &api.OldWorkers{Count: len(a.seen.Old), Limit: a.haproxy.maxOld}
+		next.state.OldWorkers = &api.OldWorkers{Count: len(a.seen.Old), Limit: a.config.MaxOldWorkers}
 	}
 	a.published.Store(next)
 }

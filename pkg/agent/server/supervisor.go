@@ -23,12 +23,6 @@ type supervisor struct {
 	master string
 	worker string
 	wait   time.Duration
-	// maxOld is the most old workers that a reload may leave, stopWait how long
-	// the oldest may take to end once its connections were closed.
-	maxOld   int
-	stopWait time.Duration
-	// stopped is told of every old worker that is made to end.
-	stopped func(pid int64)
 }
 
 // observation is one consistent look at both.
@@ -142,10 +136,6 @@ type reloadAttempt struct {
 	nonce   string
 	known   bool // outcome.Before holds the master as it was before the command
 	outcome reloadOutcome
-	// stopping is the old worker that has to end before the command, stopUntil
-	// when waiting for that makes no sense any more.
-	stopping  int64
-	stopUntil time.Time
 }
 
 // step looks once and sends the command when it is certain that the master has
@@ -169,8 +159,6 @@ func (a *reloadAttempt) step(ctx context.Context) bool {
 		a.known, a.outcome.Before = true, seen
 	}
 	switch {
-	case seen.Reloads == a.outcome.Before.Reloads && a.maxOld > 0 && len(seen.Old) >= a.maxOld:
-		return a.makeRoom(ctx, seen.Old[0])
 	case seen.Reloads == a.outcome.Before.Reloads:
 		return a.send(ctx)
 	case seen.Failed > 0 && err == nil:
