@@ -3,13 +3,13 @@ package publish
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/klog/v2"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
@@ -26,12 +26,35 @@ type listed struct {
 	found map[objectKey]*child
 }
 
-// listChildren reads every kind once, live. It answers the first read of each
-// child and gives the candidates for deletion.
-func (p *Publisher) listChildren(ctx context.Context, selector map[string]string) (*listed, error) {
+// listOrdinary reads the files of the ordinary output, live. It answers the
+// first read of each child and gives the candidates for deletion. Its children
+// carry the same label in every form that was ever published.
+func (p *Publisher) listOrdinary(ctx context.Context, outputName string, kinds []childKind) (*listed, error) {
+	selector := labels.SelectorFromSet(ordinaryLabels(outputName)).String()
+	return listEach(ctx, kinds, func(childKind) string { return selector })
+}
+
+// secretRoles select the Secrets that store files, whoever wrote them: a reader
+// requires the role label. A Secret that lost it is found by its name.
+const secretRoles = v1alpha1.LabelType + " in (" + v1alpha1.SecretTypeCertificate + "," + v1alpha1.SecretTypeCA + ")"
+
+// listShared reads every file in the namespace, live, since the labels of the
+// shared files that HAPTIC 0.7 wrote are not published and only their owner
+// tells them.
+func (p *Publisher) listShared(ctx context.Context) (*listed, error) {
+	return listEach(ctx, p.kinds, func(k childKind) string {
+		if k.name() == v1alpha1.KindSecret {
+			return secretRoles
+		}
+		return ""
+	})
+}
+
+// listEach reads each kind once.
+func listEach(ctx context.Context, kinds []childKind, selector func(childKind) string) (*listed, error) {
 	l := &listed{found: map[objectKey]*child{}}
-	for _, k := range p.kinds {
-		found, err := k.list(ctx, labels.SelectorFromSet(selector).String())
+	for _, k := range kinds {
+		found, err := k.list(ctx, selector(k))
 		if err != nil {
 			return nil, fmt.Errorf("list %s objects: %w", k.name(), err)
 		}
@@ -68,57 +91,62 @@ type childSet struct {
 	listed    *listed
 }
 
-// ensureChildren makes every file of the output exist as it should be. It
-// reports how many had to be written.
-func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet) (written int, err error) {
-	for i := range e.files {
-		wrote, err := p.ensureChild(ctx, &e.files[i], set)
-		if wrote {
-			written++
+// ensureChildren makes every file of the output exist as it should be. It gives
+// the UID of each and how many had to be written.
+func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet) (uids []types.UID, written int, err error) {
+	uids = make([]types.UID, len(e.files))
+	var wrote atomic.Int64
+	err = inParallel(ctx, len(e.files), func(i int) error {
+		stored, changed, err := p.ensureChild(ctx, &e.files[i], set)
+		if changed {
+			wrote.Add(1)
 		}
 		if err != nil {
-			return written, fmt.Errorf("publish %s: %w", e.files[i].Path, err)
+			return fmt.Errorf("publish %s: %w", e.files[i].Path, err)
 		}
-	}
-	return written, nil
+		uids[i] = stored.GetUID()
+		return nil
+	})
+	return uids, int(wrote.Load()), err
 }
 
-func (p *Publisher) ensureChild(ctx context.Context, f *file, set childSet) (wrote bool, err error) {
+func (p *Publisher) ensureChild(ctx context.Context, f *file, set childSet) (stored *child, wrote bool, err error) {
 	k := p.kindNamed(f.Family.Kind())
 	name := set.name(f)
 	key := objectKey{kind: k.name(), name: name}
 	want := buildChild(f, metav1.ObjectMeta{
 		Name: name, Namespace: p.settings.Template.Namespace, Labels: set.labels, OwnerReferences: ownedBy(set.owner),
 	}, set.claim)
-	current := set.listed.found[key]
+	stored = set.listed.found[key]
 	err = p.retry(ctx, func(ctx context.Context, again bool) error {
 		if again {
 			var err error
-			if current, err = k.get(ctx, name); apierrors.IsNotFound(err) {
-				current = nil
+			if stored, err = k.get(ctx, name); apierrors.IsNotFound(err) {
+				stored = nil
 			} else if err != nil {
 				return err
 			}
 		}
-		write, err := judgeChild(current, want, f, set, key)
+		write, err := judgeChild(stored, want, f, set, key)
 		if err != nil || !write {
 			return err
 		}
 		if err := p.fence.Check(ctx); err != nil {
 			return err
 		}
-		if current == nil {
-			_, err = k.create(ctx, want)
+		var written *child
+		if stored == nil {
+			written, err = k.create(ctx, want)
 		} else {
-			_, err = k.update(ctx, current, want)
+			written, err = k.update(ctx, stored, want)
 		}
 		if err != nil {
 			return explain(err, "write %s %s", k.name(), name)
 		}
-		wrote = true
+		stored, wrote = written, true
 		return nil
 	})
-	return wrote, err
+	return stored, wrote, err
 }
 
 // judgeChild decides whether an object must be written, and sets the claim that
@@ -179,35 +207,4 @@ func (p *Publisher) kindNamed(name string) childKind {
 	}
 	// Families and kinds are fixed by the format, so this cannot be reached.
 	panic("no client for kind " + name)
-}
-
-// deleteChild deletes an object that nothing references, as it was judged. Only
-// a write that left its claim alone, such as a status, may be in between: a new
-// claim means that a publication is about to reference it.
-func (p *Publisher) deleteChild(ctx context.Context, k childKind, judged *child) error {
-	current := judged
-	err := p.retry(ctx, func(ctx context.Context, again bool) error {
-		if again {
-			live, err := k.get(ctx, judged.GetName())
-			if err != nil {
-				return err
-			}
-			if live.GetUID() != judged.GetUID() || live.claim() != judged.claim() {
-				klog.FromContext(ctx).V(2).Info("Kept a file that was claimed again", "kind", k.name(), "object", klog.KObj(judged))
-				return errKept
-			}
-			current = live
-		}
-		if err := p.fence.Check(ctx); err != nil {
-			return err
-		}
-		return k.delete(ctx, current)
-	})
-	switch {
-	case err == nil:
-		p.metrics.Collected.WithLabelValues(k.name()).Inc()
-	case apierrors.IsNotFound(err), errors.Is(err, errKept):
-		return nil
-	}
-	return err
 }

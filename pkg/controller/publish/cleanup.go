@@ -6,20 +6,36 @@ import (
 	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 )
 
-// removeGone takes the entries of pods that are gone off the ordinary output
-// and its files. Checkpoints keep theirs: a receipt is history.
-func (p *Publisher) removeGone(ctx context.Context, living map[string]string) error {
+// sweep reads the ordinary output and its files live, one list a kind, marks
+// the entries that they no longer show, and takes off those of pods that are
+// gone. Checkpoints keep theirs: a receipt is history. A nil fleet is not known
+// yet and removes nothing.
+func (p *Publisher) sweep(ctx context.Context, living map[string]string) error {
 	ordinary, err := p.readOrdinary(ctx)
 	if err != nil {
 		return err
 	}
+	var kinds []childKind
+	for _, k := range p.kinds {
+		if k.status() != nil {
+			kinds = append(kinds, k)
+		}
+	}
+	found, err := p.listOrdinary(ctx, ordinary.Name, kinds)
+	if err != nil {
+		return err
+	}
+	p.statuses.compare(ordinary, found)
+	if living == nil {
+		return nil
+	}
+	unwanted := p.statuses.unwanted(living)
 	_, _, err = p.updateStatus(ctx, ordinary, func(cfg *v1alpha1.HAProxyCfg) bool {
-		kept := withoutGone(cfg.Status.DeployedToPods, living)
+		kept := without(cfg.Status.DeployedToPods, unwanted)
 		if len(kept) == len(cfg.Status.DeployedToPods) {
 			return false
 		}
@@ -29,27 +45,21 @@ func (p *Publisher) removeGone(ctx context.Context, living map[string]string) er
 	if err != nil {
 		return err
 	}
-	for _, k := range p.kinds {
-		if k.status() == nil {
-			continue
+	self := outputOwner(ordinary)
+	return inParallel(ctx, len(found.order), func(i int) error {
+		key := found.order[i]
+		c := found.found[key]
+		if !self.controls(c) {
+			return nil
 		}
-		found, err := k.list(ctx, labels.SelectorFromSet(ordinaryLabels(ordinary.Name)).String())
-		if err != nil {
-			return fmt.Errorf("list %s objects: %w", k.name(), err)
+		if err := p.removeEntries(ctx, p.kindNamed(key.kind), c, unwanted); err != nil {
+			return fmt.Errorf("remove entries from %s %s: %w", key.kind, key.name, err)
 		}
-		for _, c := range found {
-			if !outputOwner(ordinary).controls(c) {
-				continue
-			}
-			if err := p.removeGoneFrom(ctx, k, c, living); err != nil {
-				return fmt.Errorf("remove entries from %s %s: %w", k.name(), c.GetName(), err)
-			}
-		}
-	}
-	return nil
+		return nil
+	})
 }
 
-func (p *Publisher) removeGoneFrom(ctx context.Context, k childKind, c *child, living map[string]string) error {
+func (p *Publisher) removeEntries(ctx context.Context, k childKind, c *child, unwanted func(v1alpha1.PodDeploymentStatus) bool) error {
 	return p.retry(ctx, func(ctx context.Context, again bool) error {
 		if again {
 			live, err := k.get(ctx, c.GetName())
@@ -61,7 +71,7 @@ func (p *Publisher) removeGoneFrom(ctx context.Context, k childKind, c *child, l
 			}
 			c = live
 		}
-		kept := withoutGone(c.entries, living)
+		kept := without(c.entries, unwanted)
 		if len(kept) == len(c.entries) {
 			return nil
 		}
@@ -76,8 +86,6 @@ func (p *Publisher) removeGoneFrom(ctx context.Context, k childKind, c *child, l
 	})
 }
 
-func withoutGone(entries []v1alpha1.PodDeploymentStatus, living map[string]string) []v1alpha1.PodDeploymentStatus {
-	return slices.DeleteFunc(slices.Clone(entries), func(entry v1alpha1.PodDeploymentStatus) bool {
-		return isGone(entry, living)
-	})
+func without(entries []v1alpha1.PodDeploymentStatus, unwanted func(v1alpha1.PodDeploymentStatus) bool) []v1alpha1.PodDeploymentStatus {
+	return slices.DeleteFunc(slices.Clone(entries), unwanted)
 }

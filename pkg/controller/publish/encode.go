@@ -16,6 +16,9 @@ type encoded struct {
 	packed    bool
 	files     []file
 	threshold int64
+	// entryRoom is how many bytes of per-pod entries its fullest object takes,
+	// once it was measured.
+	entryRoom int
 }
 
 // file is one artifact in the form in which it is stored.

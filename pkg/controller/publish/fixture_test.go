@@ -3,7 +3,6 @@ package publish
 import (
 	"context"
 	"errors"
-	"maps"
 	"math/rand/v2"
 	"path"
 	"sync"
@@ -21,12 +20,12 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/record"
 )
 
-var web = checkpoint.Template{Namespace: "ns", Name: "web", UID: "t-uid"}
-
 var ordinaryKey = objectKey{kind: v1alpha1.KindCfg, name: "web-haproxycfg"}
 
-func testSettings() Settings {
-	return Settings{Template: web, CompressionThreshold: defaultThreshold, Interval: 10 * time.Second}
+func testSettings() Settings { return settingsOf(checkpoint.Template{Namespace: namespace, Name: "web", UID: "t-uid"}) }
+
+func settingsOf(template checkpoint.Template) Settings {
+	return Settings{Template: template, CompressionThreshold: defaultThreshold, Interval: 10 * time.Second}
 }
 
 // fence is a term that a test can end. It counts its checks.
@@ -144,27 +143,36 @@ func (noRegistry) Unregister(prometheus.Collector) bool { return true }
 
 func quiet() context.Context { return klog.NewContext(context.Background(), logr.Discard()) }
 
-func newPublisher(api *fakeAPI, f *fence) *Publisher {
-	return New(testSettings(), api.clients(), f, NewMetrics(noRegistry{}))
+func newPublisher(a *server, f *fence) *Publisher {
+	return New(settingsOf(a.web), a.clients("controller"), f, NewMetrics(noRegistry{}))
 }
 
 func (p *Publisher) outputNow(t testing.TB, o *checkpoint.Output) error {
 	t.Helper()
-	e, err := encode(o, p.settings.CompressionThreshold)
-	if err != nil {
-		t.Fatal(err)
-	}
+	e, err := p.prepare(o)
+	must(t, err)
 	_, err = p.publishOrdinary(quiet(), e)
 	return err
 }
 
+func receiptFor(o *checkpoint.Output, pod string, sequence uint64) receipt {
+	return receipt{
+		output: o, key: outputKey{o.Plan.ID, o.Checksum()}, sequence: sequence, entry: entryFor(o, pod),
+	}
+}
+
+// checkpointNow publishes as a later render than any before.
 func (p *Publisher) checkpointNow(t testing.TB, o *checkpoint.Output) error {
 	t.Helper()
-	e, err := encode(o, p.settings.CompressionThreshold)
-	if err != nil {
-		t.Fatal(err)
+	e, err := p.prepare(o)
+	must(t, err)
+	p.mu.Lock()
+	var sequence uint64
+	for _, known := range p.receipts.order {
+		sequence = max(sequence, known)
 	}
-	_, err = p.publishCheckpoint(quiet(), &receipt{output: o, entry: entryFor(o, "pod-1")}, e)
+	p.mu.Unlock()
+	_, err = p.publishCheckpoint(quiet(), receiptFor(o, "pod-1", sequence+1), e)
 	return err
 }
 
@@ -177,44 +185,28 @@ func must(t testing.TB, err error) {
 
 // pointers verifies every committed pointer as an independent reader would, and
 // gives their checksums.
-func pointers(t testing.TB, api *fakeAPI) []string {
+func pointers(t testing.TB, a *server) []string {
 	t.Helper()
-	ordinary := read[v1alpha1.HAProxyCfg](api, ordinaryKey)
+	ordinary := read[v1alpha1.HAProxyCfg](a, ordinaryKey)
 	if ordinary == nil {
 		return nil
 	}
 	committed, _ := record.Ordinary(ordinary)
+	children := a.children()
 	var checksums []string
 	for _, pointer := range committed {
 		checksums = append(checksums, pointer.Checksum)
-		cfg := read[v1alpha1.HAProxyCfg](api, objectKey{kind: v1alpha1.KindCfg, name: pointer.Name})
+		cfg := read[v1alpha1.HAProxyCfg](a, objectKey{kind: v1alpha1.KindCfg, name: pointer.Name})
 		if cfg == nil {
 			t.Errorf("pointer %s names a checkpoint that does not exist", pointer.Name)
 			continue
 		}
-		verdict, _ := checkpoint.Verify(web, record.Checkpoint(cfg), api.children(t), &pointer)
+		verdict, _ := checkpoint.Verify(a.web, record.Checkpoint(cfg), children, &pointer)
 		if verdict.State != checkpoint.Verified || !verdict.Acknowledged {
 			t.Errorf("pointer %s: %s %s %s, acknowledged %v", pointer.Name, verdict.State, verdict.Reason, verdict.Message, verdict.Acknowledged)
 		}
 	}
 	return checksums
-}
-
-// children reads every stored file, whatever its labels, as no request.
-func (a *fakeAPI) children(t testing.TB) []*checkpoint.StoredChild {
-	t.Helper()
-	a.mu.Lock()
-	snapshot := &fakeAPI{objects: maps.Clone(a.objects)}
-	a.mu.Unlock()
-	var all []*checkpoint.StoredChild
-	for _, k := range childKinds(snapshot.clients()) {
-		found, err := k.list(context.Background(), "")
-		must(t, err)
-		for _, c := range found {
-			all = append(all, c.stored)
-		}
-	}
-	return all
 }
 
 var errDown = errors.New("down")

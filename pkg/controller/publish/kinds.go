@@ -103,15 +103,6 @@ func (k *kind[T, L]) delete(ctx context.Context, c *child) error {
 	return k.client.Delete(ctx, c.GetName(), deleteExactly(c))
 }
 
-// deleteExactly lets a deletion hit nothing but what was judged.
-func deleteExactly(object metav1.Object) metav1.DeleteOptions {
-	uid, version, background := object.GetUID(), object.GetResourceVersion(), metav1.DeletePropagationBackground
-	return metav1.DeleteOptions{
-		Preconditions:     &metav1.Preconditions{UID: &uid, ResourceVersion: &version},
-		PropagationPolicy: &background,
-	}
-}
-
 // merged leaves what others put there.
 func merged(current, want map[string]string) map[string]string {
 	result := maps.Clone(current)

@@ -15,6 +15,11 @@ type Metrics struct {
 	Pointers prometheus.Gauge
 	// DroppedPointers counts pointers that were wanted and had no room.
 	DroppedPointers prometheus.Counter
+	// DroppedReceipts counts receipts that were never stored, because newer ones
+	// needed their place in the queue.
+	DroppedReceipts prometheus.Counter
+	// HiddenPods is the number of living pods whose entries had no room.
+	HiddenPods prometheus.Gauge
 	// Collected counts deleted objects by kind.
 	Collected *prometheus.CounterVec
 }
@@ -36,11 +41,16 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			"Checkpoints that the ordinary output points at."))),
 		DroppedPointers: prometheus.NewCounter(prometheus.CounterOpts(opts("checkpoint_pointers_dropped_total",
 			"Checkpoints that a pod still reports and that had no room in the pointer list."))),
+		DroppedReceipts: prometheus.NewCounter(prometheus.CounterOpts(opts("receipts_dropped_total",
+			"Receipts of superseded outputs that made room for newer ones before they were stored."))),
+		HiddenPods: prometheus.NewGauge(prometheus.GaugeOpts(opts("pods_without_entry",
+			"Living pods whose status entries do not fit into the stored objects."))),
 		Collected: prometheus.NewCounterVec(prometheus.CounterOpts(opts("collected_objects_total",
 			"Stored objects deleted because nothing references them, by kind.")), []string{"kind"}),
 	}
 	m.ObjectLimit.Set(maxObjectBytes)
-	reg.MustRegister(m.Publishes, m.LargestObject, m.ObjectLimit, m.Pointers, m.DroppedPointers, m.Collected)
+	reg.MustRegister(m.Publishes, m.LargestObject, m.ObjectLimit, m.Pointers, m.DroppedPointers,
+		m.DroppedReceipts, m.HiddenPods, m.Collected)
 	return m
 }
 

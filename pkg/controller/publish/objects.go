@@ -35,11 +35,15 @@ func ownedBy(o owner) []metav1.OwnerReference {
 	}}
 }
 
-// controls tells whether the object's controller is exactly this owner, by
-// group, version, kind, name and UID.
+// controls tells whether the object's controller is exactly this owner.
 func (o owner) controls(object metav1.Object) bool {
 	found := metav1.GetControllerOf(object)
-	return found != nil && found.APIVersion == v1alpha1.SchemeGroupVersion.String() &&
+	return found != nil && o.is(found)
+}
+
+// is compares by group, version, kind, name and UID.
+func (o owner) is(found *metav1.OwnerReference) bool {
+	return found.APIVersion == v1alpha1.SchemeGroupVersion.String() &&
 		found.Kind == o.kind && found.Name == o.name && string(found.UID) == o.uid
 }
 

@@ -19,7 +19,7 @@ func (p *Publisher) publishOrdinary(ctx context.Context, e *encoded) (changed bo
 	if err != nil {
 		return false, err
 	}
-	found, err := p.listChildren(ctx, ordinaryLabels(want.Name))
+	found, err := p.listOrdinary(ctx, want.Name, p.kinds)
 	if err != nil {
 		return false, err
 	}
@@ -34,7 +34,7 @@ func (p *Publisher) publishOrdinary(ctx context.Context, e *encoded) (changed bo
 	name := func(f *file) string {
 		return checkpoint.OrdinaryChildName(f.Descriptor, f.checksum, cfg.Name, string(cfg.UID))
 	}
-	written, err := p.ensureChildren(ctx, e, childSet{
+	uids, written, err := p.ensureChildren(ctx, e, childSet{
 		owner: outputOwner(cfg), labels: ordinaryLabels(cfg.Name), claim: rand.Text(),
 		name: name, committed: before, listed: found,
 	})
@@ -50,8 +50,14 @@ func (p *Publisher) publishOrdinary(ctx context.Context, e *encoded) (changed bo
 	if err != nil {
 		return changed, err
 	}
-	p.statuses.published(cfg, e, name, found)
-	if err := p.prune(ctx, cfg, found, referenced(refs)); err != nil {
+	p.statuses.published(cfg, e, name, uids)
+	p.statuses.compare(cfg, found)
+	// The output's own files that were listed before the first write and that the
+	// committed references do not name go, those of older forms included.
+	named, self := referenced(refs), outputOwner(cfg)
+	if err := p.deleteChildren(ctx, found, func(key objectKey, c *child) bool {
+		return !named[key] && self.controls(c)
+	}); err != nil {
 		return changed, fmt.Errorf("delete files of earlier outputs: %w", err)
 	}
 	return changed, nil
@@ -81,20 +87,4 @@ func referenced(refs *v1alpha1.AuxiliaryFileReferences) map[objectKey]bool {
 		}
 	}
 	return named
-}
-
-// prune deletes the output's own files that were listed before the first write
-// and that the committed references do not name, those of older forms included.
-func (p *Publisher) prune(ctx context.Context, cfg *v1alpha1.HAProxyCfg, found *listed, named map[objectKey]bool) error {
-	self := outputOwner(cfg)
-	for _, key := range found.order {
-		c := found.found[key]
-		if named[key] || c.GetDeletionTimestamp() != nil || !self.controls(c) {
-			continue
-		}
-		if err := p.deleteChild(ctx, p.kindNamed(key.kind), c); err != nil {
-			return fmt.Errorf("%s %s: %w", key.kind, key.name, err)
-		}
-	}
-	return nil
 }

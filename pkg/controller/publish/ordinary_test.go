@@ -7,11 +7,12 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/test/fakeapi"
 )
 
 // tally counts requests by verb.
@@ -24,7 +25,7 @@ func tally(requests []request) map[string]int {
 }
 
 func TestOrdinaryPublicationMakesTheFewestRequests(t *testing.T) {
-	api, f := newFakeAPI(), &fence{}
+	api, f := newAPI(t), &fence{}
 	p := newPublisher(api, f)
 	steps := []struct {
 		name   string
@@ -62,7 +63,7 @@ func TestOrdinaryPublicationMakesTheFewestRequests(t *testing.T) {
 }
 
 func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
 	secrets, maps := api.names(v1alpha1.KindSecret), api.names(v1alpha1.KindMapFile)
@@ -80,13 +81,13 @@ func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
 }
 
 func TestARepublishRepairsWhatWasChangedOrDeleted(t *testing.T) {
-	changes := map[string]func(api *fakeAPI){
-		"a map's entries": func(api *fakeAPI) {
+	changes := map[string]func(api *server){
+		"a map's entries": func(api *server) {
 			edit(api, objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}, func(o *v1alpha1.HAProxyMapFile) {
 				o.Spec.Entries = "other backend\n"
 			})
 		},
-		"a certificate's bytes alone": func(api *fakeAPI) {
+		"a certificate's bytes alone": func(api *server) {
 			for _, name := range api.names(v1alpha1.KindSecret) {
 				edit(api, objectKey{v1alpha1.KindSecret, name}, func(o *corev1.Secret) {
 					for key := range o.Data {
@@ -97,29 +98,29 @@ func TestARepublishRepairsWhatWasChangedOrDeleted(t *testing.T) {
 				})
 			}
 		},
-		"an owner": func(api *fakeAPI) {
+		"an owner": func(api *server) {
 			edit(api, objectKey{v1alpha1.KindCRTListFile, api.names(v1alpha1.KindCRTListFile)[0]}, func(o *v1alpha1.HAProxyCRTListFile) {
 				o.OwnerReferences = nil
 			})
 		},
-		"a label, so that no list shows the file": func(api *fakeAPI) {
+		"a label, so that no list shows the file": func(api *server) {
 			edit(api, objectKey{v1alpha1.KindGeneralFile, api.names(v1alpha1.KindGeneralFile)[0]}, func(o *v1alpha1.HAProxyGeneralFile) {
 				o.Labels = nil
 			})
 		},
-		"a deleted file": func(api *fakeAPI) {
+		"a deleted file": func(api *server) {
 			api.remove(objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]})
 		},
-		"the configuration": func(api *fakeAPI) {
+		"the configuration": func(api *server) {
 			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.Spec.Content = "other" })
 		},
-		"the references": func(api *fakeAPI) {
+		"the references": func(api *server) {
 			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles = nil })
 		},
 	}
 	for name, change := range changes {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI()
+			api := newAPI(t)
 			p := newPublisher(api, &fence{})
 			must(t, p.outputNow(t, site(t, "a")))
 			want := contentOf(t, api)
@@ -136,13 +137,13 @@ func TestARepublishRepairsWhatWasChangedOrDeleted(t *testing.T) {
 }
 
 // contentOf is everything stored but versions, UIDs, claims and generations.
-func contentOf(t *testing.T, api *fakeAPI) map[string]string {
+func contentOf(t *testing.T, api *server) map[string]string {
 	t.Helper()
 	content := map[string]string{}
-	for _, c := range api.children(t) {
+	for _, c := range api.children() {
 		content[c.Kind+" "+c.Name] = fmt.Sprintf("%s %s %s %v %v", c.Path, c.Text, c.Checksum, c.Owners, c.Problems)
 	}
-	for _, k := range childKinds(api.clients()) {
+	for _, k := range childKinds(api.clients(fakeapi.Admin)) {
 		found, err := k.list(t.Context(), "")
 		must(t, err)
 		for _, c := range found {
@@ -155,10 +156,10 @@ func contentOf(t *testing.T, api *fakeAPI) map[string]string {
 }
 
 func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
-	edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.OwnerReferences[0].UID = "other" })
+	edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) { o.OwnerReferences[0].UID = types.UID(api.other.UID) })
 	api.took()
 	if err := p.outputNow(t, site(t, "b")); !errors.Is(err, ErrForeign) {
 		t.Errorf("publication over a foreign output = %v, want ErrForeign", err)
@@ -171,18 +172,16 @@ func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
 }
 
 func TestAFileThatIsBeingDeletedCannotSatisfyAPublication(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
 	key := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
-	edit(api, key, func(o *v1alpha1.HAProxyMapFile) {
-		now := metav1.Now()
-		o.DeletionTimestamp, o.Finalizers = &now, []string{"example.org/held"}
-	})
+	edit(api, key, func(o *v1alpha1.HAProxyMapFile) { o.Finalizers = []string{"example.org/held"} })
+	api.remove(key)
 	if err := p.outputNow(t, site(t, "a")); !errors.Is(err, ErrTerminating) {
 		t.Errorf("publication = %v, want ErrTerminating", err)
 	}
-	api.remove(key)
+	edit(api, key, func(o *v1alpha1.HAProxyMapFile) { o.Finalizers = nil })
 	must(t, p.outputNow(t, site(t, "a")))
 }
 
@@ -202,7 +201,7 @@ func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
 	}
 	for name, stopAt := range points {
 		t.Run(name, func(t *testing.T) {
-			api := newFakeAPI()
+			api := newAPI(t)
 			collector, other := newPublisher(api, &fence{}), newPublisher(api, &fence{})
 			a := site(t, "a")
 			must(t, collector.outputNow(t, a))
@@ -234,7 +233,7 @@ func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
 }
 
 func TestAStatusWriteDoesNotSaveAnUnreferencedFile(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
 	mapOfA := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
@@ -256,7 +255,7 @@ func TestAStatusWriteDoesNotSaveAnUnreferencedFile(t *testing.T) {
 
 func TestATermThatEndsWritesNothingMore(t *testing.T) {
 	for endAt := 1; ; endAt++ {
-		api := newFakeAPI()
+		api := newAPI(t)
 		f := &fence{}
 		p := newPublisher(api, f)
 		must(t, p.outputNow(t, site(t, "a")))
@@ -287,11 +286,11 @@ func TestATermThatEndsWritesNothingMore(t *testing.T) {
 }
 
 func TestAFileOfAnotherOwnerUnderOurLabelIsNotPruned(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
 	key := objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}
-	edit(api, key, func(o *v1alpha1.HAProxyMapFile) { o.OwnerReferences[0].UID = "other" })
+	edit(api, key, func(o *v1alpha1.HAProxyMapFile) { o.OwnerReferences[0].UID = types.UID(api.other.UID) })
 	must(t, p.outputNow(t, site(t, "b")))
 	if read[v1alpha1.HAProxyMapFile](api, key) == nil {
 		t.Error("a file of another owner was deleted")

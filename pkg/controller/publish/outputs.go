@@ -62,6 +62,15 @@ func (p *Publisher) usable(cfg *v1alpha1.HAProxyCfg) error {
 	return nil
 }
 
+// writable is usable, or without a controller: an owner that was taken off our
+// object is put back like anything else.
+func (p *Publisher) writable(cfg *v1alpha1.HAProxyCfg) error {
+	if cfg.DeletionTimestamp == nil && metav1.GetControllerOf(cfg) == nil {
+		return nil
+	}
+	return p.usable(cfg)
+}
+
 // ensureOutput makes the output's object what it should be, without its
 // status. current is what was read of it, nil if it does not exist.
 func (p *Publisher) ensureOutput(ctx context.Context, current, want *v1alpha1.HAProxyCfg) (stored *v1alpha1.HAProxyCfg, wrote bool, err error) {
@@ -74,10 +83,10 @@ func (p *Publisher) ensureOutput(ctx context.Context, current, want *v1alpha1.HA
 			}
 		}
 		if stored != nil {
-			if err := p.usable(stored); err != nil {
+			if err := p.writable(stored); err != nil {
 				return err
 			}
-			if sameOutput(stored, want) {
+			if p.usable(stored) == nil && sameOutput(stored, want) {
 				return nil
 			}
 		}
@@ -102,6 +111,7 @@ func (p *Publisher) writeOutput(ctx context.Context, current, want *v1alpha1.HAP
 	changed.Spec = want.Spec
 	changed.Labels = merged(changed.Labels, want.Labels)
 	changed.Annotations = merged(changed.Annotations, want.Annotations)
+	changed.OwnerReferences = want.OwnerReferences
 	return p.clients.Outputs.Update(ctx, changed, metav1.UpdateOptions{})
 }
 

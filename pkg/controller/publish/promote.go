@@ -15,57 +15,79 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/record"
 )
 
-// promote makes a verified checkpoint the newest pointer, in one status update
-// of the ordinary output, and then collects what no pointer names. found is the
-// list by which the checkpoint was verified.
-func (p *Publisher) promote(ctx context.Context, ordinary, cfg *v1alpha1.HAProxyCfg, found *listed) (changed bool, err error) {
-	newest := checkpoint.Pointer{Name: cfg.Name, UID: string(cfg.UID), Checksum: cfg.Spec.Checksum}
-	var kept []checkpoint.Pointer
-	err = p.retry(ctx, func(ctx context.Context, again bool) error {
-		if again {
-			var err error
-			if ordinary, err = p.readOrdinary(ctx); err != nil {
-				return err
-			}
-		}
-		// The intent is read with a check of the term, which this write needs too.
-		intent, err := p.fence.Intent(ctx)
-		if err != nil {
-			return err
-		}
-		previous, entries := record.Ordinary(ordinary)
-		keep := checkpoint.KeepRule{IntendedChecksum: intent.Checksum, Reported: map[string]bool{}}
-		for _, entry := range entries {
-			keep.Reported[entry.Checksum] = true
-		}
-		var dropped []checkpoint.Pointer
-		kept, dropped = checkpoint.NextPointers(newest, previous, keep)
-		if slices.Equal(kept, previous) {
-			return nil
-		}
-		if err := p.writePointers(ctx, ordinary, kept); err != nil {
-			return err
+// promotion is what a pointer is written by.
+type promotion struct {
+	receipt receipt
+	// ordinary is as it was read before anything was written. Its version makes
+	// the promotion lose against whoever promoted since.
+	ordinary *v1alpha1.HAProxyCfg
+	// checkpoint is verified, and found is the list by which it was.
+	checkpoint *v1alpha1.HAProxyCfg
+	found      *listed
+}
+
+// promote puts a verified checkpoint where its receipt belongs among the
+// pointers, in one status update of the ordinary output, and then collects what
+// no pointer names.
+func (p *Publisher) promote(ctx context.Context, by promotion) (changed bool, err error) {
+	cfg := by.checkpoint
+	// The intent is read with a check of the term, which this write needs too.
+	intent, err := p.readIntent(ctx)
+	if err != nil {
+		return false, fmt.Errorf("promote checkpoint %s: %w", cfg.Name, err)
+	}
+	previous, entries := record.Ordinary(by.ordinary)
+	keep := checkpoint.KeepRule{IntendedChecksum: intent.Checksum, Reported: p.reported(entries)}
+	pointer := checkpoint.Pointer{Name: cfg.Name, UID: string(cfg.UID), Checksum: cfg.Spec.Checksum}
+	kept, dropped := p.arrange(by.receipt, pointer, previous, keep)
+	if changed = !slices.Equal(kept, previous); changed {
+		if err := p.writePointers(ctx, by.ordinary, kept); err != nil {
+			return false, fmt.Errorf("promote checkpoint %s: %w", cfg.Name, err)
 		}
 		p.metrics.DroppedPointers.Add(float64(len(dropped)))
-		changed = true
-		return nil
-	})
-	if err != nil {
-		return changed, fmt.Errorf("promote checkpoint %s: %w", cfg.Name, err)
-	}
-	p.metrics.Pointers.Set(float64(len(kept)))
-	if changed {
 		klog.FromContext(ctx).Info("Promoted a checkpoint", "checkpoint", klog.KObj(cfg), "checksum", cfg.Spec.Checksum, "pointers", len(kept))
 		p.collectDue = true
 	}
+	p.metrics.Pointers.Set(float64(len(kept)))
+	p.mu.Lock()
+	p.receipts.promoted(by.receipt, cfg.Name, kept)
+	p.mu.Unlock()
 	if !p.collectDue {
 		return changed, nil
 	}
-	if err := p.collect(ctx, kept, found); err != nil {
+	if err := p.collect(ctx, kept, intent.Checksum, by.found); err != nil {
 		return changed, fmt.Errorf("collect checkpoints: %w", err)
 	}
 	p.collectDue = false
 	return changed, nil
+}
+
+// arrange is the pointer list with a checkpoint at its place in render order.
+func (p *Publisher) arrange(r receipt, pointer checkpoint.Pointer, previous []checkpoint.Pointer, keep checkpoint.KeepRule) (kept, dropped []checkpoint.Pointer) {
+	others := slices.DeleteFunc(slices.Clone(previous), func(other checkpoint.Pointer) bool { return other.Name == pointer.Name })
+	p.mu.Lock()
+	place := p.receipts.position(others, r.sequence)
+	p.mu.Unlock()
+	all := slices.Insert(others, place, pointer)
+	return checkpoint.NextPointers(all[0], all[1:], keep)
+}
+
+// reported are the checksums that pods report, those that are not written yet
+// included.
+func (p *Publisher) reported(entries []checkpoint.PodEntry) map[string]bool {
+	reported := map[string]bool{}
+	for _, entry := range entries {
+		reported[entry.Checksum] = true
+	}
+	for _, entry := range p.statuses.entries {
+		reported[entry.Checksum] = true
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, entry := range p.entries {
+		reported[entry.Checksum] = true
+	}
+	return reported
 }
 
 func (p *Publisher) writePointers(ctx context.Context, ordinary *v1alpha1.HAProxyCfg, kept []checkpoint.Pointer) error {
@@ -84,10 +106,12 @@ func (p *Publisher) writePointers(ctx context.Context, ordinary *v1alpha1.HAProx
 }
 
 // collect deletes checkpoints that no pointer names, and then shared files that
-// no remaining checkpoint references. The files come from the list made before
+// no remaining checkpoint references. A complete checkpoint of the intended
+// output stays even without a pointer, as after a deletion of the list. Files
+// that a checkpoint of HAPTIC 0.5 or 0.6 owns go with their owner. The files come from the list made before
 // the references are read here, so that one created since is left for the next
 // time.
-func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, found *listed) error {
+func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, intended string, found *listed) error {
 	stored, err := p.listCheckpoints(ctx)
 	if err != nil {
 		return err
@@ -98,7 +122,7 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 		if !templateOwner(p.settings.Template).controls(cfg) {
 			continue
 		}
-		if !isPromoted(pointers, cfg) {
+		if !isPromoted(pointers, cfg) && !(cfg.Spec.Checksum == intended && isCommitted(cfg)) {
 			gone, err := p.deleteCheckpoint(ctx, cfg)
 			if err != nil {
 				return fmt.Errorf("delete checkpoint %s: %w", cfg.Name, err)
@@ -107,14 +131,11 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 				continue
 			}
 		}
-		refs := cfg.Status.AuxiliaryFiles
-		// A list of a later release may reference any file, so such a checkpoint
-		// counts as one whose references are not known yet.
-		if refs == nil || refs.SetID != cfg.Annotations[v1alpha1.AnnotationAuxiliarySetID] || len(refs.Unsupported) > 0 {
+		if !isCommitted(cfg) {
 			committed = false
 			continue
 		}
-		for key := range referenced(refs) {
+		for key := range referenced(cfg.Status.AuxiliaryFiles) {
 			named[key] = true
 		}
 	}
@@ -126,18 +147,17 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 	return p.collectShared(ctx, found, named)
 }
 
+// isCommitted tells whether a checkpoint's references are known. A list of a
+// later release may reference any file, so with one they are not.
+func isCommitted(cfg *v1alpha1.HAProxyCfg) bool {
+	refs := cfg.Status.AuxiliaryFiles
+	return refs != nil && refs.SetID == cfg.Annotations[v1alpha1.AnnotationAuxiliarySetID] && len(refs.Unsupported) == 0
+}
+
 func (p *Publisher) collectShared(ctx context.Context, found *listed, named map[objectKey]bool) error {
-	self := templateOwner(p.settings.Template)
-	for _, key := range found.order {
-		c := found.found[key]
-		if named[key] || c.GetDeletionTimestamp() != nil || !self.controls(c) {
-			continue
-		}
-		if err := p.deleteChild(ctx, p.kindNamed(key.kind), c); err != nil {
-			return fmt.Errorf("delete %s %s: %w", key.kind, key.name, err)
-		}
-	}
-	return nil
+	return p.deleteChildren(ctx, found, func(key objectKey, c *child) bool {
+		return !named[key] && p.isShared(c)
+	})
 }
 
 // deleteCheckpoint deletes a checkpoint as it was listed. A conflict means that

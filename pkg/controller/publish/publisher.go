@@ -10,8 +10,8 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 )
 
-// Publisher publishes for one term. Its queues are bounded by what they hold:
-// the newest accepted output, the newest receipt, and one entry per living pod.
+// Publisher publishes for one term. Its queues are bounded: the newest accepted
+// output, one receipt for each of a few outputs, and one entry per living pod.
 // None of its methods but Run and Flush blocks.
 type Publisher struct {
 	settings Settings
@@ -25,9 +25,9 @@ type Publisher struct {
 	stopped chan struct{}
 
 	mu sync.Mutex
-	// accepted and receipt are the newest by render order.
+	// accepted is the newest by render order.
 	accepted *acceptedOutput
-	receipt  *receipt
+	receipts receipts
 	entries  map[string]v1alpha1.PodDeploymentStatus
 	// living is nil until the fleet is known; fleet counts its changes.
 	living  map[string]string
@@ -39,22 +39,24 @@ type Publisher struct {
 	// The rest belongs to the goroutine of Run.
 	statuses                   *statuses
 	output, checkpoint, status slot
-	// What was published last, and what the API server refused for good.
-	outputDone, outputRefused   *acceptedOutput
-	receiptDone, receiptRefused *receipt
-	prepared                    *encoded
-	// cleanedFleet is the fleet whose gone pods' entries were removed.
-	cleanedFleet int
+	// outputDone was published last, and outputRefused is what the API server
+	// refused for good.
+	outputDone    *acceptedOutput
+	outputRefused outputKey
+	prepared      *encoded
+	// sweptFleet is the fleet whose gone pods' entries were removed.
+	sweptFleet int
 	// collectDue says that unreferenced objects may be there.
 	collectDue bool
 }
 
 type acceptedOutput struct {
 	output   *checkpoint.Output
+	key      outputKey
 	sequence uint64
 }
 
-// flush asks for the newest receipt to be published past the throttle.
+// flush asks for the receipts to be published past the throttle.
 type flush struct {
 	ctx  context.Context
 	done chan error
@@ -75,27 +77,31 @@ func New(settings Settings, clients Clients, fence Fence, metrics *Metrics) *Pub
 // order is published.
 func (p *Publisher) Accepted(o *checkpoint.Output, sequence uint64) {
 	p.change(func() {
+		key := p.receipts.keyOf(o)
+		p.receipts.accepted(key, sequence)
 		if p.accepted == nil || sequence > p.accepted.sequence {
-			p.accepted = &acceptedOutput{output: o, sequence: sequence}
+			p.accepted = &acceptedOutput{output: o, key: key, sequence: sequence}
 		}
 	})
 }
 
-// Deployed queues a receipt. One that does not prove the output is ignored, and
-// one for an older output than the newest acknowledged never replaces it.
+// Deployed queues a receipt. One that does not prove the output is ignored. One
+// for an older output than the newest acknowledged never becomes the newest; it
+// is stored only when the intent names it.
 func (p *Publisher) Deployed(o *checkpoint.Output, sequence uint64, entry checkpoint.PodEntry) {
-	if !entry.Confirms(o.Checksum(), o.Plan.ID) {
-		return
-	}
 	p.change(func() {
-		if p.receipt == nil || sequence > p.receipt.sequence {
-			p.receipt = &receipt{output: o, sequence: sequence, entry: entry}
+		key := p.receipts.keyOf(o)
+		if !entry.Confirms(key.checksum, key.planID) {
+			return
 		}
+		dropped := p.receipts.put(receipt{output: o, key: key, sequence: sequence, entry: entry})
+		p.metrics.DroppedReceipts.Add(float64(dropped))
 	})
 }
 
 // PodStatus queues a pod's account of an output, failed attempts included.
 func (p *Publisher) PodStatus(entry v1alpha1.PodDeploymentStatus, _ *checkpoint.Output) {
+	entry = bounded(entry)
 	p.change(func() { p.entries[entry.PodName] = entry })
 }
 
@@ -131,13 +137,15 @@ func (p *Publisher) Block() {
 	})
 }
 
-// Unblock lets publication go on with what is newest.
+// Unblock lets publication go on with what is newest, also when the output is
+// the one that was there before.
 func (p *Publisher) Unblock() {
 	p.change(func() { p.blocked = false })
 }
 
-// Flush publishes the newest receipt at once, past the throttle, and returns
-// when it is stored. While rendering is blocked it publishes nothing.
+// Flush publishes the newest receipt and the one that the intent names at once,
+// past the throttle, and returns when they are stored. While rendering is
+// blocked it publishes nothing.
 func (p *Publisher) Flush(ctx context.Context) error {
 	request := flush{ctx: ctx, done: make(chan error, 1)}
 	select {

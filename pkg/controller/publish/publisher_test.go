@@ -21,11 +21,11 @@ import (
 // running is a publisher whose loop runs in the bubble.
 type running struct {
 	*Publisher
-	api  *fakeAPI
+	api  *server
 	stop func()
 }
 
-func run(t *testing.T, api *fakeAPI, f *fence) *running {
+func run(t *testing.T, api *server, f *fence) *running {
 	t.Helper()
 	ctx, cancel := context.WithCancel(quiet())
 	p := newPublisher(api, f)
@@ -52,7 +52,7 @@ func (r *running) ordinary() string {
 
 func TestTheFirstPublicationIsImmediateAndTheRestIsThrottled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, newFakeAPI(), &fence{})
+		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
 		r.deploy(site(t, "a"), 1)
 		synctest.Wait()
@@ -76,7 +76,7 @@ func TestTheFirstPublicationIsImmediateAndTheRestIsThrottled(t *testing.T) {
 
 func TestAReceiptOfAnOlderOutputNeverBecomesNewest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, newFakeAPI(), &fence{})
+		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
 		r.deploy(site(t, "b"), 2)
 		synctest.Wait()
@@ -90,7 +90,7 @@ func TestAReceiptOfAnOlderOutputNeverBecomesNewest(t *testing.T) {
 
 func TestAnEntryThatProvesNothingIsNoReceipt(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, newFakeAPI(), &fence{})
+		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
 		a := site(t, "a")
 		r.Accepted(a, 1)
@@ -104,7 +104,7 @@ func TestAnEntryThatProvesNothingIsNoReceipt(t *testing.T) {
 
 func TestNothingIsPublishedWhileRenderingIsBlocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		r := run(t, newFakeAPI(), &fence{})
+		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
 		r.Block()
 		r.deploy(site(t, "a"), 1)
@@ -126,7 +126,7 @@ func TestNothingIsPublishedWhileRenderingIsBlocked(t *testing.T) {
 
 func TestBlockCancelsThePublicationUnderWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		writes := 0
@@ -154,7 +154,7 @@ func TestBlockCancelsThePublicationUnderWay(t *testing.T) {
 
 func TestFlushPublishesTheNewestReceiptPastTheThrottle(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		r.deploy(site(t, "a"), 1)
@@ -180,7 +180,7 @@ func TestFlushPublishesTheNewestReceiptPastTheThrottle(t *testing.T) {
 
 func TestFlushEndsWithItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		r.deploy(site(t, "a"), 1)
@@ -203,7 +203,7 @@ func TestFlushEndsWithItsTime(t *testing.T) {
 
 func TestDrainPublishesNothingAfterAnotherReplicaTookTheLease(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api, f := newFakeAPI(), &fence{}
+		api, f := newAPI(t), &fence{}
 		r := run(t, api, f)
 		defer r.stop()
 		r.deploy(site(t, "a"), 1)
@@ -226,7 +226,7 @@ func TestDrainPublishesNothingAfterAnotherReplicaTookTheLease(t *testing.T) {
 
 func TestARefusalForGoodIsNotTriedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		tries := 0
@@ -257,7 +257,7 @@ func TestARefusalForGoodIsNotTriedAgain(t *testing.T) {
 
 func TestFailuresAreTriedAgainWithLongerPauses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		tries := 0
@@ -280,7 +280,7 @@ func TestFailuresAreTriedAgainWithLongerPauses(t *testing.T) {
 
 func TestAnIdleHourWritesNothingAndRepairsWhatIsDamaged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		r.deploy(site(t, "a"), 1)
@@ -303,7 +303,7 @@ func TestAnIdleHourWritesNothingAndRepairsWhatIsDamaged(t *testing.T) {
 
 func TestPodEntries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		api := newFakeAPI()
+		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
 		a := site(t, "a")
@@ -349,7 +349,7 @@ func TestPodEntries(t *testing.T) {
 }
 
 // wantEntries requires exactly these pods on the ordinary output and its files.
-func wantEntries(t *testing.T, api *fakeAPI, pods ...string) {
+func wantEntries(t *testing.T, api *server, pods ...string) {
 	t.Helper()
 	names := func(entries []v1alpha1.PodDeploymentStatus) []string {
 		var found []string

@@ -14,17 +14,10 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/record"
 )
 
-// receipt is a pod's proof that its worker runs an output.
-type receipt struct {
-	output   *checkpoint.Output
-	sequence uint64
-	entry    checkpoint.PodEntry
-}
-
 // publishCheckpoint stores an acknowledged output completely, reads it back,
 // verifies it, and only then lets the pointer list name it. Interrupted
 // anywhere, the pointers that were there stay usable.
-func (p *Publisher) publishCheckpoint(ctx context.Context, r *receipt, e *encoded) (changed bool, err error) {
+func (p *Publisher) publishCheckpoint(ctx context.Context, r receipt, e *encoded) (changed bool, err error) {
 	ordinary, err := p.readOrdinary(ctx)
 	if err != nil {
 		return false, err
@@ -36,15 +29,15 @@ func (p *Publisher) publishCheckpoint(ctx context.Context, r *receipt, e *encode
 		return false, err
 	}
 	var found *listed
-	if current != nil && len(pointers) > 0 && pointers[0].Name == current.Name {
+	if current != nil && isPromoted(pointers, current) {
 		// Most receipts are for what is stored already: verifying it is enough.
-		if found, err = p.listChildren(ctx, sharedLabels(p.settings.Template)); err != nil {
+		if found, err = p.listShared(ctx); err != nil {
 			return false, err
 		}
 		if p.verify(current, found) == nil {
-			return p.promote(ctx, ordinary, current, found)
+			return p.promote(ctx, promotion{receipt: r, ordinary: ordinary, checkpoint: current, found: found})
 		}
-		klog.FromContext(ctx).Info("Found the newest checkpoint damaged, will publish it again", "checkpoint", klog.KObj(current))
+		klog.FromContext(ctx).Info("Found a promoted checkpoint damaged, will publish it again", "checkpoint", klog.KObj(current))
 	}
 	cfg, err := p.storeCheckpoint(ctx, storing{
 		receipt: r, encoded: e, current: current, want: want, pointers: pointers, listed: found,
@@ -59,13 +52,13 @@ func (p *Publisher) publishCheckpoint(ctx context.Context, r *receipt, e *encode
 	if cfg == nil {
 		return true, fmt.Errorf("%w: it is gone", ErrNotVerified)
 	}
-	if found, err = p.listChildren(ctx, sharedLabels(p.settings.Template)); err != nil {
+	if found, err = p.listShared(ctx); err != nil {
 		return true, err
 	}
 	if err := p.verify(cfg, found); err != nil {
 		return true, err
 	}
-	_, err = p.promote(ctx, ordinary, cfg, found)
+	_, err = p.promote(ctx, promotion{receipt: r, ordinary: ordinary, checkpoint: cfg, found: found})
 	return true, err
 }
 
@@ -107,7 +100,7 @@ func (p *Publisher) findCheckpoint(ctx context.Context, pointers []checkpoint.Po
 
 // storing is what storing one checkpoint goes by.
 type storing struct {
-	receipt  *receipt
+	receipt  receipt
 	encoded  *encoded
 	current  *v1alpha1.HAProxyCfg
 	want     *v1alpha1.HAProxyCfg
@@ -122,7 +115,7 @@ func (p *Publisher) storeCheckpoint(ctx context.Context, s storing) (*v1alpha1.H
 	template, claim := p.settings.Template, rand.Text()
 	if s.listed == nil {
 		var err error
-		if s.listed, err = p.listChildren(ctx, sharedLabels(template)); err != nil {
+		if s.listed, err = p.listShared(ctx); err != nil {
 			return nil, err
 		}
 	}
@@ -141,7 +134,7 @@ func (p *Publisher) storeCheckpoint(ctx context.Context, s storing) (*v1alpha1.H
 	name := func(f *file) string {
 		return checkpoint.SharedChildName(f.Descriptor, f.checksum, template.Name, template.UID)
 	}
-	if _, err := p.ensureChildren(ctx, s.encoded, childSet{
+	if _, _, err := p.ensureChildren(ctx, s.encoded, childSet{
 		owner: templateOwner(template), labels: sharedLabels(template), claim: claim,
 		name: name, committed: committed, listed: s.listed,
 	}); err != nil {
@@ -157,7 +150,7 @@ func (p *Publisher) storeCheckpoint(ctx context.Context, s storing) (*v1alpha1.H
 
 // setReceipt gives a checkpoint exactly one entry. One that already proves the
 // output stays: it is history, its pod may be gone.
-func setReceipt(cfg *v1alpha1.HAProxyCfg, r *receipt, e *encoded) bool {
+func setReceipt(cfg *v1alpha1.HAProxyCfg, r receipt, e *encoded) bool {
 	stored := record.Checkpoint(cfg).Receipts
 	if len(stored) == 1 && stored[0].Confirms(e.checksum, e.output.Plan.ID) {
 		return false

@@ -10,15 +10,16 @@ import (
 	"github.com/klauspost/compress/zstd"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
 
 // published is an API with an ordinary output and one promoted checkpoint of it.
-func published(t testing.TB, f *fence, versions ...string) (*fakeAPI, *Publisher) {
+func published(t testing.TB, f *fence, versions ...string) (*server, *Publisher) {
 	t.Helper()
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, f)
 	for _, version := range versions {
 		must(t, p.outputNow(t, site(t, version)))
@@ -37,7 +38,7 @@ func checksums(t testing.TB, versions ...string) []string {
 	return sums
 }
 
-func wantPointers(t testing.TB, api *fakeAPI, versions ...string) {
+func wantPointers(t testing.TB, api *server, versions ...string) {
 	t.Helper()
 	if diff := cmp.Diff(checksums(t, versions...), pointers(t, api)); diff != "" {
 		t.Errorf("pointers (-want +got):\n%s", diff)
@@ -56,7 +57,7 @@ func TestCheckpointPublicationMakesTheFewestRequests(t *testing.T) {
 	}{
 		{name: "one map changed", version: "b", k: 1, lists: 2},
 		{name: "the same output again", version: "b", k: 0, lists: 1},
-		{name: "back to the predecessor", version: "a", k: 0, lists: 2},
+		{name: "back to the predecessor", version: "a", k: 0, lists: 1},
 	}
 	for _, step := range steps {
 		api.took()
@@ -151,22 +152,22 @@ func TestInterruptedAtAnyWriteThePointersStayUsable(t *testing.T) {
 }
 
 func TestAPromotedCheckpointThatWasDamagedIsPublishedAgain(t *testing.T) {
-	changes := map[string]func(api *fakeAPI){
-		"a shared map's entries": func(api *fakeAPI) {
+	changes := map[string]func(api *server){
+		"a shared map's entries": func(api *server) {
 			edit(api, sharedMap(t, api), func(o *v1alpha1.HAProxyMapFile) { o.Spec.Entries = "other backend\n" })
 		},
-		"a shared map is gone": func(api *fakeAPI) { api.remove(sharedMap(t, api)) },
-		"its references": func(api *fakeAPI) {
+		"a shared map is gone": func(api *server) { api.remove(sharedMap(t, api)) },
+		"its references": func(api *server) {
 			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles.MapFiles = nil })
 		},
-		"its receipt": func(api *fakeAPI) {
+		"its receipt": func(api *server) {
 			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.DeployedToPods = nil })
 		},
-		"its configuration": func(api *fakeAPI) {
+		"its configuration": func(api *server) {
 			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Spec.Content += "\n" })
 		},
-		"it is gone": func(api *fakeAPI) { api.remove(checkpointKey(t, api, 0)) },
-		"a certificate": func(api *fakeAPI) {
+		"it is gone": func(api *server) { api.remove(checkpointKey(t, api, 0)) },
+		"a certificate": func(api *server) {
 			for _, name := range api.names(v1alpha1.KindSecret) {
 				edit(api, objectKey{v1alpha1.KindSecret, name}, func(o *corev1.Secret) {
 					for key := range o.Data {
@@ -189,13 +190,13 @@ func TestAPromotedCheckpointThatWasDamagedIsPublishedAgain(t *testing.T) {
 }
 
 // checkpointKey is the object that the pointer at that position names.
-func checkpointKey(t testing.TB, api *fakeAPI, position int) objectKey {
+func checkpointKey(t testing.TB, api *server, position int) objectKey {
 	t.Helper()
 	ordinary := read[v1alpha1.HAProxyCfg](api, ordinaryKey)
 	return objectKey{v1alpha1.KindCfg, ordinary.Status.RetainedConfigs[position].Name}
 }
 
-func sharedMap(t testing.TB, api *fakeAPI) objectKey {
+func sharedMap(t testing.TB, api *server) objectKey {
 	t.Helper()
 	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
 	return objectKey{v1alpha1.KindMapFile, cfg.Status.AuxiliaryFiles.MapFiles[0].Name}
@@ -219,8 +220,8 @@ func TestACheckpointThatDoesNotVerifyIsNotPromoted(t *testing.T) {
 }
 
 func TestRetention(t *testing.T) {
-	report := func(version string) func(t *testing.T, api *fakeAPI, f *fence) {
-		return func(t *testing.T, api *fakeAPI, _ *fence) {
+	report := func(version string) func(t *testing.T, api *server, f *fence) {
+		return func(t *testing.T, api *server, _ *fence) {
 			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
 				o.Status.DeployedToPods = append(o.Status.DeployedToPods, v1alpha1.PodDeploymentStatus{
 					PodName: "pod-" + version, Checksum: site(t, version).Checksum(),
@@ -228,14 +229,14 @@ func TestRetention(t *testing.T) {
 			})
 		}
 	}
-	intend := func(version string) func(t *testing.T, api *fakeAPI, f *fence) {
-		return func(t *testing.T, _ *fakeAPI, f *fence) {
+	intend := func(version string) func(t *testing.T, api *server, f *fence) {
+		return func(t *testing.T, _ *server, f *fence) {
 			f.set(func(f *fence) { f.intent = fencing.Intent{PlanID: "p", Checksum: site(t, version).Checksum()} })
 		}
 	}
 	tests := []struct {
 		name string
-		with func(t *testing.T, api *fakeAPI, f *fence)
+		with func(t *testing.T, api *server, f *fence)
 		want []string
 	}{
 		{name: "newest and predecessor stay", want: []string{"d", "c"}},
@@ -281,9 +282,7 @@ func TestSharedFilesAreLeftAloneWhileReferencesAreNotKnown(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			api, p := published(t, &fence{}, "a", "b")
 			key := checkpointKey(t, api, 1)
-			api.mu.Lock()
-			tc.change(api.objects[key]["status"].(object))
-			api.mu.Unlock()
+			editRaw(api, key, func(o object) { tc.change(o["status"].(object)) })
 			before := len(api.names(v1alpha1.KindMapFile))
 			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
 				// A pod keeps that checkpoint in the list, and a file that nobody
@@ -300,29 +299,25 @@ func TestSharedFilesAreLeftAloneWhileReferencesAreNotKnown(t *testing.T) {
 }
 
 // orphan stores a shared map of this template that no checkpoint references.
-func orphan(t *testing.T, api *fakeAPI) {
+func orphan(t *testing.T, api *server) {
 	t.Helper()
-	key := sharedMap(t, api)
-	api.mu.Lock()
-	defer api.mu.Unlock()
-	copied := object{}
-	mustConvert(api.objects[key], &copied)
-	meta(copied)["name"] = "orphan"
-	meta(copied)["uid"] = "orphan"
-	api.objects[objectKey{v1alpha1.KindMapFile, "orphan"}] = copied
+	o := read[v1alpha1.HAProxyMapFile](api, sharedMap(t, api))
+	o.ObjectMeta = metav1.ObjectMeta{
+		Name: "orphan", Namespace: namespace, Labels: o.Labels, Annotations: o.Annotations, OwnerReferences: o.OwnerReferences,
+	}
+	api.create(o)
 }
 
 func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
 	api, p := published(t, &fence{}, "a")
 	for _, key := range []objectKey{checkpointKey(t, api, 0), sharedMap(t, api)} {
-		api.mu.Lock()
 		copied := object{}
-		mustConvert(api.objects[key], &copied)
-		meta(copied)["name"] = "foreign"
-		meta(copied)["uid"] = "foreign-" + key.kind
-		meta(copied)["ownerReferences"].([]any)[0].(object)["uid"] = "other"
-		api.objects[objectKey{key.kind, "foreign"}] = copied
-		api.mu.Unlock()
+		mustConvert(api.stored(key), &copied)
+		old := copied["metadata"].(object)
+		owners := old["ownerReferences"].([]any)
+		owners[0].(object)["name"], owners[0].(object)["uid"] = api.other.Name, api.other.UID
+		copied["metadata"] = object{"name": "foreign", "labels": old["labels"], "annotations": old["annotations"], "ownerReferences": owners}
+		api.create(copied)
 	}
 	must(t, p.checkpointNow(t, site(t, "b")))
 	for _, kind := range []string{v1alpha1.KindCfg, v1alpha1.KindMapFile} {
@@ -335,14 +330,14 @@ func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
 // The name covers the compressor's output; an equal payload under another name
 // must not become a second checkpoint.
 func TestACheckpointThatAnotherCompressorWroteIsReused(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	o := site(t, "a")
 	must(t, p.outputNow(t, o))
 	e, err := encode(o, defaultThreshold)
 	must(t, err)
 	e.payload = recompress(t, e.payload)
-	_, err = p.publishCheckpoint(quiet(), &receipt{output: o, entry: entryFor(o, "pod-1")}, e)
+	_, err = p.publishCheckpoint(quiet(), receiptFor(o, "pod-1", 1), e)
 	must(t, err)
 	stored := api.names(v1alpha1.KindCfg)
 	must(t, p.checkpointNow(t, o))
@@ -397,7 +392,7 @@ func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
 }
 
 func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
-	api := newFakeAPI()
+	api := newAPI(t)
 	f := &fence{}
 	steps := 80
 	if testing.Short() {
@@ -435,7 +430,7 @@ func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
 
 func TestAReceiptStaysWithItsCheckpoint(t *testing.T) {
 	api, p := published(t, &fence{}, "a")
-	must(t, p.removeGone(quiet(), map[string]string{}))
+	must(t, p.sweep(quiet(), map[string]string{}))
 	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
 	if len(cfg.Status.DeployedToPods) != 1 {
 		t.Errorf("the checkpoint has %d entries, want its receipt", len(cfg.Status.DeployedToPods))
@@ -443,7 +438,7 @@ func TestAReceiptStaysWithItsCheckpoint(t *testing.T) {
 	again := site(t, "a")
 	e, err := encode(again, defaultThreshold)
 	must(t, err)
-	_, err = p.publishCheckpoint(quiet(), &receipt{output: again, entry: entryFor(again, "pod-2")}, e)
+	_, err = p.publishCheckpoint(quiet(), receiptFor(again, "pod-2", 9), e)
 	must(t, err)
 	cfg = read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
 	if got := cfg.Status.DeployedToPods; len(got) != 1 || got[0].PodName != "pod-1" {

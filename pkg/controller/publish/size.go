@@ -10,11 +10,16 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 )
 
-// What the store takes. etcd refuses requests over 1.5 MiB with its defaults;
-// the rest up to that is left to managed fields and per-pod entries, which grow
-// after an object was accepted.
+// What the store takes. etcd refuses requests over 1.5 MiB with its defaults.
 const (
-	maxObjectBytes     = 1400 << 10
+	// maxStoredBytes leaves some of that for what surrounds the value in a request.
+	maxStoredBytes = 1536<<10 - 16<<10
+	// maxObjectBytes is what an object may take when it is written first. The
+	// entries of 300 pods and more and their managed fields always fit on top.
+	maxObjectBytes = maxStoredBytes - fleetRoom
+	// fleetRoom is that room; statuses.shown keeps a larger fleet within what an
+	// object really has.
+	fleetRoom          = 300 * 800
 	maxSecretBytes     = corev1.MaxSecretSize
 	maxAnnotationBytes = 256 << 10
 	// objectOverhead is what metadata and status without references take at most.
@@ -38,10 +43,10 @@ func CheckSize(o *checkpoint.Output, s Settings) error {
 
 // largest is the stored size of the largest object, or what does not fit.
 func (e *encoded) largest(template checkpoint.Template) (int, error) {
-	largest := 0
+	largest, fullest := 0, 0
 	measure := func(path string, object any) error {
 		size := objectSize(object)
-		largest = max(largest, size)
+		largest, fullest = max(largest, size), max(fullest, size)
 		if size > maxObjectBytes {
 			return &SizeError{File: path, What: "object", Bytes: size, Limit: maxObjectBytes}
 		}
@@ -70,6 +75,9 @@ func (e *encoded) largest(template checkpoint.Template) (int, error) {
 		return checkpoint.SharedChildName(f.Descriptor, f.checksum, template.Name, template.UID)
 	})
 	size := objectSize(cfg)
+	// The ordinary output is a checkpoint without the payload, and the room for
+	// pointers is in every object's overhead.
+	e.entryRoom = maxStoredBytes - max(fullest, size-len(e.payload))
 	if size > maxObjectBytes {
 		return largest, &SizeError{File: e.heaviest(), What: "checkpoint object", Bytes: size, Limit: maxObjectBytes}
 	}

@@ -48,7 +48,7 @@ func TestAnOutputIsStoredOrRefusedByItsSize(t *testing.T) {
 			err := CheckSize(o, testSettings())
 			if tc.refused == "" {
 				must(t, err)
-				api := newFakeAPI()
+				api := newAPI(t)
 				p := newPublisher(api, &fence{})
 				must(t, p.outputNow(t, o))
 				must(t, p.checkpointNow(t, o))

@@ -3,11 +3,11 @@ package publish
 import (
 	"context"
 	"errors"
+	"fmt"
 	"time"
 
 	"k8s.io/klog/v2"
 
-	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
@@ -47,18 +47,19 @@ func (s *slot) settle(now time.Time, err error, interval time.Duration) {
 func (p *Publisher) step(ctx context.Context) time.Duration {
 	now := time.Now()
 	p.mu.Lock()
-	accepted, r, blocked := p.accepted, p.receipt, p.blocked
+	accepted, blocked := p.accepted, p.blocked
+	receipts, fresh := p.receipts.last() != nil, p.receipts.fresh()
 	p.mu.Unlock()
 	pause := verifyInterval
 	if !blocked {
-		if accepted != nil && accepted != p.outputRefused {
+		if accepted != nil && accepted.key != p.outputRefused {
 			pause = min(pause, p.pace(now, &p.output, accepted != p.outputDone, func() error {
 				return p.runOutput(ctx, accepted)
 			}))
 		}
-		if r != nil && r != p.receiptRefused {
-			pause = min(pause, p.pace(now, &p.checkpoint, r != p.receiptDone, func() error {
-				return p.runCheckpoint(ctx, r)
+		if receipts {
+			pause = min(pause, p.pace(now, &p.checkpoint, fresh, func() error {
+				return p.runCheckpoints(ctx)
 			}))
 		}
 	}
@@ -76,6 +77,9 @@ func (p *Publisher) pace(now time.Time, s *slot, fresh bool, do func() error) ti
 		return due.Sub(now)
 	}
 	err := do()
+	if errors.Is(err, ErrRefused) {
+		err = nil // it is not tried again, so there is nothing to wait for
+	}
 	s.settle(time.Now(), err, p.settings.Interval)
 	if err == nil {
 		return verifyInterval
@@ -96,33 +100,7 @@ func (p *Publisher) runOutput(ctx context.Context, accepted *acceptedOutput) err
 	case err == nil:
 		p.outputDone = accepted
 	case errors.Is(err, ErrRefused):
-		p.outputRefused = accepted
-	}
-	return err
-}
-
-func (p *Publisher) runCheckpoint(ctx context.Context, r *receipt) error {
-	err := p.attempt(ctx, whatCheckpoint, func(ctx context.Context) (bool, error) {
-		e, err := p.prepare(r.output)
-		if err != nil {
-			return false, err
-		}
-		changed, err := p.publishCheckpoint(ctx, r, e)
-		if errors.Is(err, errNoOrdinary) {
-			// The pointers live there. It is published from the acknowledged output
-			// when it was deleted behind our back.
-			if _, err = p.publishOrdinary(ctx, e); err == nil {
-				changed, err = p.publishCheckpoint(ctx, r, e)
-			}
-		}
-		return changed, err
-	})
-	p.receiptDone = nil
-	switch {
-	case err == nil:
-		p.receiptDone = r
-	case errors.Is(err, ErrRefused):
-		p.receiptRefused = r
+		p.outputRefused = accepted.key
 	}
 	return err
 }
@@ -192,61 +170,15 @@ func (p *Publisher) tell(ctx context.Context, what string, changed bool, err err
 	p.metrics.Publishes.WithLabelValues(what, outcome).Inc()
 }
 
-// runStatuses applies entries and removes those of gone pods. A failure leaves
-// them due.
-func (p *Publisher) runStatuses(ctx context.Context) time.Duration {
-	p.mu.Lock()
-	entries, living, fleet := p.entries, p.living, p.fleet
-	p.entries = map[string]v1alpha1.PodDeploymentStatus{}
-	p.mu.Unlock()
-	p.statuses.take(entries)
-	if living != nil {
-		p.statuses.keep(living)
-	}
-	if wait := time.Until(p.status.next); wait > 0 {
-		return wait
-	}
-	more, err := p.applyEntries(ctx)
-	if err == nil && fleet != p.cleanedFleet {
-		if err = p.removeGone(ctx, living); err == nil {
-			p.cleanedFleet = fleet
-		}
-	}
-	if errors.Is(err, errNoOrdinary) {
-		return verifyInterval // its publication makes the entries due again
-	}
-	p.status.settle(time.Now(), err, 0)
-	switch {
-	case err != nil:
-		p.tell(ctx, whatStatus, false, err)
-		return time.Until(p.status.next)
-	case more:
-		return 0
-	}
-	return verifyInterval
-}
-
-// flush publishes the newest receipt for a drain, as often as its time allows.
-// The ordinary output follows: recovery does not need it.
+// flush publishes receipts for a drain, as often as its time allows. The
+// ordinary output follows: recovery does not need it.
 func (p *Publisher) flush(ctx, limit context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	defer context.AfterFunc(limit, cancel)()
 	for {
-		p.mu.Lock()
-		accepted, r := p.accepted, p.receipt
-		p.mu.Unlock()
-		var err error
-		if r != nil && r != p.receiptDone {
-			err = p.runCheckpoint(ctx, r)
-		}
-		if err == nil {
-			if accepted != nil && accepted != p.outputDone {
-				err = p.runOutput(ctx, accepted)
-			}
-			return err
-		}
-		if errors.Is(err, fencing.ErrFenced) || errors.Is(err, ErrRefused) || errors.Is(err, ErrBlocked) {
+		err := p.flushOnce(ctx)
+		if err == nil || errors.Is(err, fencing.ErrFenced) || errors.Is(err, ErrRefused) || errors.Is(err, ErrBlocked) {
 			return err
 		}
 		select {
@@ -255,4 +187,27 @@ func (p *Publisher) flush(ctx, limit context.Context) error {
 		case <-time.After(flushRetry):
 		}
 	}
+}
+
+func (p *Publisher) flushOnce(ctx context.Context) error {
+	p.mu.Lock()
+	accepted := p.accepted
+	// With several receipts only the intent tells which of them are due.
+	due := p.receipts.fresh() || len(p.receipts.queue) > 1
+	lost := p.receipts.lost()
+	p.mu.Unlock()
+	if due {
+		if err := p.runCheckpoints(ctx); err != nil {
+			return err
+		}
+	}
+	if accepted != nil && accepted != p.outputDone && accepted.key != p.outputRefused {
+		if err := p.runOutput(ctx, accepted); err != nil {
+			return err
+		}
+	}
+	if lost {
+		return fmt.Errorf("the newest receipt's checkpoint: %w", ErrRefused)
+	}
+	return nil
 }
