@@ -89,7 +89,7 @@ func (s gracefulStrategy) CheckGracefulDelete(_ context.Context, object runtime.
 	return s.of.graceful(object, options)
 }
 
-func builtInKinds() []*kind {
+func builtInKinds() ([]*kind, error) {
 	core := func(resource string) schema.GroupVersionResource {
 		return corev1.SchemeGroupVersion.WithResource(resource)
 	}
@@ -117,10 +117,15 @@ func builtInKinds() []*kind {
 		},
 	}
 	all := make([]*kind, 0, len(described))
+	converter := builtInConverter()
 	for _, d := range described {
-		all = append(all, d.toKind())
+		k := d.toKind()
+		if err := manageFields(k, converter); err != nil {
+			return nil, err
+		}
+		all = append(all, k)
 	}
-	return all
+	return all, nil
 }
 
 func (d builtIn) toKind() *kind {

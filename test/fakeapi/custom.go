@@ -101,7 +101,11 @@ func customKind(crd *apiextensionsv1.CustomResourceDefinition, version *apiexten
 	}
 	made := customresource.NewStrategy(typer{}, true, k.gvk, validator, statusValidator, schemaOf, status, nil, version.SelectableFields)
 	k.strategy, k.statusStrategy = made, customresource.NewStatusStrategy(made)
-	return k, nil
+	converter, err := customConverter(crd, version.Name)
+	if err != nil {
+		return nil, err
+	}
+	return k, manageFields(k, converter)
 }
 
 // typer knows the kind of an unstructured object from itself.

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/registry/rest"
 )
 
@@ -34,6 +35,7 @@ type kind struct {
 	statusStrategy rest.RESTUpdateStrategy
 	empty          func() runtime.Object
 	decode         func(body []byte) (runtime.Object, error)
+	managers       map[string]*managedfields.FieldManager
 	fields         func(o *stored) fields.Set
 	fieldNames     map[string]bool
 	listHead       []byte
@@ -111,7 +113,10 @@ func (ks *kinds) find(group, version, resource string) *kind {
 // loadKinds reads the CRDs and builds all strategies, once per process: the
 // compiled schemas are costly, and nothing in them changes.
 var loadKinds = sync.OnceValue(func() *kinds {
-	all := builtInKinds()
+	all, err := builtInKinds()
+	if err != nil {
+		panic(err)
+	}
 	custom, err := customKinds()
 	if err != nil {
 		panic(fmt.Errorf("loading our CRDs: %w", err))

@@ -2,7 +2,6 @@ package fakeapi
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
@@ -34,8 +33,8 @@ func (s *Server) patch(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if accessor.GetName() != r.Name {
-		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", accessor.GetName(), r.Name))
+	if err := checkName(r, accessor); err != nil {
+		return answer{}, err
 	}
 	if err := rest.EnsureObjectNamespaceMatchesRequestNamespace(r.Namespace, accessor); err != nil {
 		return answer{}, err

@@ -173,6 +173,9 @@ func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer,
 	if r.Namespace == "" || r.Verb != "create" && r.Name == "" || r.Verb == "create" && r.Name != "" {
 		return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
 	}
+	if err := checkOptions(r); err != nil {
+		return answer{}, err
+	}
 	switch r.Verb {
 	case "create":
 		return s.create(r)

@@ -122,11 +122,8 @@ func (s *Server) update(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
-	if accessor.GetName() != r.Name {
-		if accessor.GetName() == "" {
-			return answer{}, apierrors.NewBadRequest("name must be provided")
-		}
-		return answer{}, apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", accessor.GetName(), r.Name))
+	if err := checkName(r, accessor); err != nil {
+		return answer{}, err
 	}
 	old := s.find(r)
 	if old == nil {
@@ -141,6 +138,16 @@ func (s *Server) update(r *request) (answer, error) {
 		return answer{}, err
 	}
 	return s.replace(r, old, next)
+}
+
+func checkName(r *request, accessor metav1.Object) error {
+	if accessor.GetName() == r.Name {
+		return nil
+	}
+	if accessor.GetName() == "" {
+		return apierrors.NewBadRequest("name must be provided")
+	}
+	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", accessor.GetName(), r.Name))
 }
 
 func (s *Server) createOnUpdate(r *request, next runtime.Object, accessor metav1.Object) (answer, error) {
