@@ -13,7 +13,8 @@ const (
 	// StepReplace: delete R with UID and resourceVersion preconditions, then
 	// read again. It belongs to an earlier template of the same name.
 	StepReplace
-	// StepLift: lift the epoch on L above Floor, then read again.
+	// StepLift: lift the epoch on L above Floor, which another term used, then
+	// read again.
 	StepLift
 )
 
@@ -54,7 +55,10 @@ func ClaimRetained(in ClaimInput) (ClaimStep, error) {
 		return ClaimStep{}, err
 	}
 	t := in.Term
-	if floor := storedFloor(in); !t.Standalone && floor > t.Epoch {
+	// An epoch that another claim holds was another term's, even if it equals
+	// ours: L was recreated and counts it a second time. Agents could not tell
+	// the two terms apart.
+	if floor := storedFloor(in); !t.Standalone && floor >= t.Epoch {
 		return ClaimStep{Step: StepLift, Floor: floor}, nil
 	}
 	if replace {
@@ -131,12 +135,12 @@ func judgeRetained(in ClaimInput) (replace bool, err error) {
 	return false, nil
 }
 
-// storedFloor is the highest epoch that the intents hold, whichever template
-// wrote them: agents saw those epochs.
+// storedFloor is the highest epoch that intents of other claims hold, whichever
+// template wrote them: agents saw those epochs.
 func storedFloor(in ClaimInput) uint64 {
 	floor := uint64(0)
-	if in.Retained.Exists && in.Retained.Intent.Err == nil {
-		floor = in.Retained.Intent.Intent.Epoch
+	if r := in.Retained; r.Exists && r.Intent.Err == nil && r.Intent.Intent.Claim != in.Term.Claim {
+		floor = r.Intent.Intent.Epoch
 	}
 	if in.Election.Copy.Present && in.Election.Copy.Err == nil {
 		floor = max(floor, in.Election.Copy.Intent.Epoch)

@@ -47,9 +47,9 @@ func TestClaimRetained(t *testing.T) {
 			want: ClaimStep{Step: StepDone, Intent: ours()},
 		},
 		{
-			name: "a record of the same epoch and another claim is overwritten", l: election(),
+			name: "a record of the same epoch and another claim asks for a lift first", l: election(),
 			r:    retained(previous(func(i *Intent) { i.Epoch = 7 })),
-			want: ClaimStep{Step: StepWrite, Intent: ours()},
+			want: ClaimStep{Step: StepLift, Floor: 7},
 		},
 		{
 			name: "a record without a UID counts as the template's", l: election(),

@@ -143,7 +143,7 @@ func (d *Deployer) tellEpoch(ctx context.Context) {
 
 // reclaim lifts the epoch, if the term still holds its Lease.
 func (d *Deployer) reclaim(ctx context.Context, floor uint64) bool {
-	if floor <= d.term.Epoch() {
+	if floor < d.term.Epoch() {
 		return true
 	}
 	if err := d.term.Reclaim(ctx, floor); err != nil {

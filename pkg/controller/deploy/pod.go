@@ -105,8 +105,10 @@ func (d *Deployer) resolve(ctx context.Context, err error) error {
 	switch conflict.Conflict.Reason {
 	case api.ReasonPrevMismatch, api.ReasonUnknownBaseline:
 		return nil
-	case api.ReasonStaleEpoch:
-		if floor := conflict.Conflict.EpochFloor; floor > d.term.Epoch() {
+	case api.ReasonStaleEpoch, api.ReasonTokenReused:
+		// At our own epoch it was another term, which had the same number because
+		// the counter was lost: this one never goes back behind its own tokens.
+		if floor := conflict.Conflict.EpochFloor; floor >= d.term.Epoch() {
 			return &outrankedError{floor: floor, err: err}
 		}
 		return nil

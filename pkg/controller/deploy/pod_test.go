@@ -146,3 +146,20 @@ func TestPrepareRefusesWhatNoAgentTakes(t *testing.T) {
 		t.Errorf("Prepare() error = %v, want %v", err, ErrTooLarge)
 	}
 }
+
+// Agents cannot tell two terms of one epoch apart. That happens when both Leases
+// were lost, and the one that comes later must leave the number behind.
+func TestAnEpochThatAnotherTermUsedIsLeft(t *testing.T) {
+	f := newFleet("a")
+	f.agent("a").fence = api.Token{LeaderEpoch: f.epoch, RenderSeq: 9}
+	inTerm(t, f, func(t *testing.T, d *Deployer) {
+		d.Dispatch(candidate(t, 1, "one"))
+		pass(2 * firstRetry)
+		if diff := cmp.Diff([]uint64{7}, f.reclaims); diff != "" {
+			t.Errorf("reclaims (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]string{"a": "reload receipt"}, f.entries()); diff != "" {
+			t.Errorf("reports (-want +got):\n%s", diff)
+		}
+	})
+}
