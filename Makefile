@@ -47,6 +47,10 @@ test-integration: build ## Run the demo and test it against its real parts.
 	@echo "test: integration with kube-apiserver, etcd, HAProxy and kubectl"
 	HOLDFAST_BIN=$(BIN) $(GO) test -count=1 $(GOTESTFLAGS) -v ./test/integration/...
 
+.PHONY: haproxy-matrix
+haproxy-matrix: ## Run the agent's tests against both supported HAProxy versions (root; builds a Debian 13 folder once).
+	@hack/haproxy-matrix.sh
+
 .PHONY: build
 build: ## Build every binary into bin/.
 	@mkdir -p $(BIN)

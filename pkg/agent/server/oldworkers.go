@@ -65,7 +65,7 @@ func (a *agent) stop(ctx context.Context, oldest oldWorker) {
 // closeSessions ends every session of an old worker, which then ends by itself.
 // A signal would need the processes of another container to be visible here.
 func (s *supervisor) closeSessions(ctx context.Context, pid int64) error {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(ctx, stopAgain)
 	defer cancel()
 	prefix := fmt.Sprintf("@!%d ", pid)
 	answer, err := ask(ctx, s.master, prefix+"show sess")

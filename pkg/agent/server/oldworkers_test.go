@@ -2,9 +2,8 @@ package server
 
 import (
 	"fmt"
-	"io"
 	"net"
-	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -152,28 +151,20 @@ func TestP18AnOldWorkerThatDoesNotEnd(t *testing.T) {
 	p.maxOld = 1
 	p.startHAProxy()
 	p.startAgent()
-	// A request whose body is waited for has no server side that could be shut.
-	waiting := output{api.ConfigPath: strings.Replace(p.config("waits"), "    http-request return",
-		"    timeout client 100s\n    timeout http-request 100s\n    http-request wait-for-body time 100s if METH_POST\n    http-request return", 1)}
-	p.mustLoad(waiting)
-	conn, err := net.Dial("tcp", p.frontend())
-	must(t, err)
-	defer conn.Close()
-	_, err = io.WriteString(conn, "POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n")
-	must(t, err)
-	eventually(t, "the session", func() bool {
-		answer, err := ask(t.Context(), p.layout.masterSocket(), fmt.Sprintf("@!%d show sess", p.state(false).HAProxy.WorkerPID))
-		return err == nil && len(sessionsOf(answer)) > 0
-	})
-	p.mustLoad(p.output("two"))
-	scheduled := p.mustSchedule(p.output("three"))
+	l := p.tunnels()
+	stuck := p.mustLoad(l.output("one")).HAProxy.WorkerPID
+	l.hold()
+	p.mustLoad(l.output("two"))
+	must(t, syscall.Kill(int(stuck), syscall.SIGSTOP))
+	t.Cleanup(func() { _ = syscall.Kill(int(stuck), syscall.SIGCONT) })
+	scheduled := p.mustSchedule(l.output("three"))
 	if state := p.state(true); state.ReloadPendingAt == nil || state.ReloadPendingAt.After(time.Now()) || state.OldWorkers.Count != 1 {
 		t.Errorf("while it waits: %+v", state)
 	}
 	if p.served() != "two" {
 		t.Errorf("frontend serves %q while the reload waits", p.served())
 	}
-	conn.Close()
+	must(t, syscall.Kill(int(stuck), syscall.SIGCONT))
 	if state := p.settled(); state.RunningPlanID != scheduled.PlanID || p.served() != "three" {
 		t.Errorf("in the end it serves %q: %+v", p.served(), state)
 	}
