@@ -125,14 +125,12 @@ func decodeCustom(k *kind, s *structural.Structural, body []byte) (kuberuntime.O
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v", k.gvk.Kind, err))
 	}
 	if name, _ := tree["kind"].(string); name == "" {
-		return nil, apierrors.NewBadRequest(kuberuntime.NewMissingKindErr(string(body)).Error())
-	}
-	if version, _ := tree["apiVersion"].(string); version == "" {
-		return nil, apierrors.NewBadRequest(kuberuntime.NewMissingVersionErr(string(body)).Error())
+		return nil, apierrors.NewBadRequest(fmt.Sprintf("the object provided is unrecognized (must be of type %s): %v (%s)",
+			k.gvk.Kind, kuberuntime.NewMissingKindErr(string(body)), summary(body)))
 	}
 	u := &unstructured.Unstructured{Object: tree}
-	if err := checkType(k, u.GroupVersionKind()); err != nil {
-		return nil, err
+	if version, _ := tree["apiVersion"].(string); version != k.gvk.GroupVersion().String() {
+		return nil, wrongVersion(k, version)
 	}
 	defaulting.PruneNonNullableNullsWithoutDefaults(tree, s)
 	defaulting.Default(tree, s)
@@ -156,13 +154,26 @@ func coerce(u *unstructured.Unstructured, s *structural.Structural) error {
 	return objectmeta.SetObjectMeta(u.Object, objectMeta)
 }
 
+func wrongVersion(k *kind, sent string) error {
+	return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", sent, k.gvk.GroupVersion()))
+}
+
+// summary is as much of a body as the real server's messages hold.
+func summary(body []byte) string {
+	const most = 30
+	if len(body) > most {
+		return string(body[:most]) + " ..."
+	}
+	return string(body)
+}
+
 // checkType refuses an object of another kind than the path's.
 func checkType(k *kind, sent schema.GroupVersionKind) error {
 	if sent == k.gvk {
 		return nil
 	}
 	if sent.GroupVersion() != k.gvk.GroupVersion() {
-		return apierrors.NewBadRequest(fmt.Sprintf("the API version in the data (%s) does not match the expected API version (%s)", sent.GroupVersion(), k.gvk.GroupVersion()))
+		return wrongVersion(k, sent.GroupVersion().String())
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("%s in version %q cannot be handled as a %s: converting (%s) to (%s): unknown conversion", sent.Kind, sent.Version, k.gvk.Kind, sent, k.gvk))
 }

@@ -28,16 +28,13 @@ func (s *Server) remove(r *request) (answer, error) {
 	if old == nil {
 		return answer{}, notFound(r)
 	}
-	left, err := s.end(r, old, options)
+	last, gone, err := s.end(r, old, options)
 	if err != nil {
 		return answer{}, err
 	}
 	s.collectAfterDeletion()
-	if left != nil {
-		return object(http.StatusOK, left), nil
-	}
-	if r.kind.returnsDeleted {
-		return object(http.StatusOK, old), nil
+	if !gone || r.kind.returnsDeleted {
+		return object(http.StatusOK, last), nil
 	}
 	return answer{code: http.StatusOK, contentType: jsonType, body: mustEncode(metav1.Status{
 		TypeMeta: metav1.TypeMeta{Kind: "Status", APIVersion: "v1"},
@@ -68,31 +65,36 @@ func deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 }
 
 // end deletes an object or, if it must wait for its grace period or its
-// finalizers, marks it and returns what is left.
-func (s *Server) end(r *request, old *stored, options *metav1.DeleteOptions) (*stored, error) {
+// finalizers, marks it. It returns the last state and whether it is gone.
+func (s *Server) end(r *request, old *stored, options *metav1.DeleteOptions) (last *stored, gone bool, err error) {
 	next := old.object.DeepCopyObject()
 	graceful, pending, err := rest.BeforeDelete(r.kind.strategy, inNamespace(r.Namespace), next, options)
-	if err != nil {
-		return nil, err
-	}
-	if pending {
-		return old, nil
+	if err != nil || pending {
+		return old, false, err
 	}
 	accessor, err := meta.Accessor(next)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	waits := graceful && *options.GracePeriodSeconds > 0
-	if len(accessor.GetFinalizers()) == 0 && !waits {
-		return nil, s.discard(r.Client, old)
+	held := len(accessor.GetFinalizers()) > 0
+	if !graceful && !held {
+		last, err = s.discard(r.Client, old)
+		return last, true, err
 	}
 	if !graceful {
 		s.markDeleting(accessor)
 	}
-	if same, err := s.sameAs(old, next); err != nil || same {
-		return old, err
+	last = old
+	same, err := s.sameAs(old, next)
+	if err == nil && !same {
+		last, err = s.commit(r, r.kind, next)
 	}
-	return s.commit(r, r.kind, next)
+	// A grace period of nothing is written down too, before the object goes.
+	if err != nil || held || *options.GracePeriodSeconds > 0 {
+		return last, false, err
+	}
+	last, err = s.discard(r.Client, last)
+	return last, true, err
 }
 
 func (s *Server) markDeleting(accessor metav1.Object) {
@@ -134,7 +136,7 @@ func (s *Server) collect() int {
 				continue
 			}
 			r := &request{kind: k, Call: Call{Client: Collector, Namespace: o.meta.GetNamespace(), Name: o.meta.GetName()}}
-			if _, err := s.end(r, o, metav1.NewDeleteOptions(0)); err != nil {
+			if _, _, err := s.end(r, o, metav1.NewDeleteOptions(0)); err != nil {
 				panic(fmt.Errorf("collecting %s: %w", k.path(r.Namespace, r.Name), err))
 			}
 			collected++

@@ -12,7 +12,10 @@ import (
 // discover answers what is served where, and 404 for everything else. Only
 // the unaggregated form is known; clients fall back to it by themselves.
 func (s *Server) discover(r *request) (answer, error) {
-	if r.Verb != "get" && r.Verb != "list" || r.Resource != "" && r.kind == nil {
+	if r.Resource != "" && s.kinds.builtInGroup(r.Group) {
+		return answer{}, unknownPath()
+	}
+	if r.Verb != "get" || r.Resource != "" {
 		return notServed(), nil
 	}
 	path := strings.Trim(r.Name, "/")
@@ -35,6 +38,10 @@ func (s *Server) discover(r *request) (answer, error) {
 		return notServed(), nil
 	}
 	return answer{code: http.StatusOK, contentType: jsonType, body: mustEncode(body)}, nil
+}
+
+func (ks *kinds) builtInGroup(group string) bool {
+	return slices.ContainsFunc(ks.all, func(k *kind) bool { return k.gvr.Group == group && !k.custom() })
 }
 
 func (ks *kinds) groups() *metav1.APIGroupList {

@@ -192,6 +192,7 @@ func (s *Server) storeApplied(r *request, old *stored, next runtime.Object, acce
 	if old != nil {
 		return s.replace(r, old, next)
 	}
+	s.fillSystemFields(accessor)
 	o, err := s.store(r, next, accessor)
 	if err != nil {
 		return answer{}, err

@@ -8,9 +8,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/strategicpatch"
 	"k8s.io/apiserver/pkg/registry/rest"
+)
+
+// What kinds of patches each kind of resource takes, as messages spell it.
+const (
+	customPatches  = "application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml"
+	builtInPatches = "application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml"
 )
 
 func (s *Server) patch(r *request) (answer, error) {
@@ -64,12 +71,12 @@ func patchedBytes(r *request, old *stored) ([]byte, error) {
 		}
 		patched, err := patch.Apply(old.encoded)
 		if err != nil {
-			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", r.kind.gvr.GroupResource(), "", err.Error(), 0, false)
+			return nil, apierrors.NewGenericServerResponse(http.StatusUnprocessableEntity, "", schema.GroupResource{}, "", err.Error(), 0, false)
 		}
 		return patched, nil
 	case types.StrategicMergePatchType:
 		if r.kind.custom() {
-			return nil, patchTypeRefused("application/json-patch+json, application/merge-patch+json, application/apply-patch+yaml")
+			return nil, patchTypeRefused(customPatches)
 		}
 		patched, err := strategicpatch.StrategicMergePatch(old.encoded, r.Object, r.kind.empty())
 		if err != nil {
@@ -77,7 +84,10 @@ func patchedBytes(r *request, old *stored) ([]byte, error) {
 		}
 		return patched, nil
 	}
-	return nil, patchTypeRefused("application/json-patch+json, application/merge-patch+json, application/strategic-merge-patch+json, application/apply-patch+yaml")
+	if r.kind.custom() {
+		return nil, patchTypeRefused(customPatches)
+	}
+	return nil, patchTypeRefused(builtInPatches)
 }
 
 func patchTypeRefused(accepted string) error {

@@ -55,6 +55,9 @@ func (s *Server) list(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if _, err := listOptions(r); err != nil {
+		return answer{}, err
+	}
 	if err := s.checkListVersion(r); err != nil {
 		return answer{}, err
 	}

@@ -154,7 +154,10 @@ func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer,
 		return s.discover(r)
 	}
 	if r.Subresource != "" && (r.Subresource != "status" || !r.kind.hasStatus) {
-		return notServed(), nil
+		if r.kind.custom() {
+			return answer{}, notFound(r)
+		}
+		return answer{}, unknownPath()
 	}
 	if r.tooLarge {
 		return answer{}, apierrors.NewRequestEntityTooLargeError(fmt.Sprintf("limit is %d", maxRequestBytes))
@@ -170,7 +173,12 @@ func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer,
 	case "watch":
 		return s.watch(ctx, r, hooks)
 	}
-	if r.Namespace == "" || r.Verb != "create" && r.Name == "" || r.Verb == "create" && r.Name != "" {
+	// A creation under a name is one in the collection for custom resources.
+	named := r.Name != "" || r.Verb == "create"
+	if !named && r.Verb == "update" && r.kind.custom() {
+		return answer{}, apierrors.NewBadRequest("name is required")
+	}
+	if r.Namespace == "" || !named || r.Verb == "create" && r.Name != "" && !r.kind.custom() {
 		return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
 	}
 	if err := checkOptions(r); err != nil {
@@ -201,6 +209,15 @@ func refuseUnsupported(r *request) error {
 	return nil
 }
 
+// unknownPath is what the server's own groups answer for what they lack.
+func unknownPath() error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotFound, Reason: metav1.StatusReasonNotFound,
+		Details: &metav1.StatusDetails{}, Message: "the server could not find the requested resource",
+	}}
+}
+
+// notServed is the answer for groups nobody serves, and for custom ones.
 func notServed() answer {
 	return answer{code: http.StatusNotFound, contentType: "text/plain; charset=utf-8", body: []byte("404 page not found\n")}
 }

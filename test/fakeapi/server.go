@@ -90,6 +90,10 @@ type Server struct {
 	requests  []Request
 }
 
+// firstVersion is that of an empty server. Version 1 is long gone, as on a
+// real one.
+const firstVersion = 1000
+
 // New makes an empty server. It panics when our CRDs cannot be read, since no
 // test can go on then.
 func New(o Options) *Server {
@@ -99,7 +103,7 @@ func New(o Options) *Server {
 	if o.History == 0 {
 		o.History = 1024
 	}
-	s := &Server{options: o, kinds: loadKinds(), tables: map[*kind]*table{}, version: 1}
+	s := &Server{options: o, kinds: loadKinds(), tables: map[*kind]*table{}, version: firstVersion}
 	for _, k := range s.kinds.all {
 		s.tables[k] = newTable(s.version)
 	}

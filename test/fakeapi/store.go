@@ -137,16 +137,16 @@ func (s *Server) commit(r *request, k *kind, object runtime.Object) (*stored, er
 	return o, nil
 }
 
-// discard deletes an object. Watchers see its last state under the version of
-// the deletion.
-func (s *Server) discard(client string, old *stored) error {
+// discard deletes an object and returns what watchers see: its last state
+// under the version of the deletion.
+func (s *Server) discard(client string, old *stored) (*stored, error) {
 	last, err := s.encode(old.kind, old.object.DeepCopyObject(), s.version+1)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	delete(s.tables[old.kind].objects, objectKey{old.meta.GetNamespace(), old.meta.GetName()})
 	s.publish(client, old.kind, &logged{event: watch.Deleted, version: last.version, old: old, new: last})
-	return nil
+	return last, nil
 }
 
 func (s *Server) publish(client string, k *kind, change *logged) {

@@ -70,7 +70,7 @@ func (s *Server) watch(ctx context.Context, r *request, hooks Hooks) (answer, er
 	if r.Name != "" {
 		return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
 	}
-	options, err := watchOptions(r)
+	options, err := listOptions(r)
 	if err != nil {
 		return answer{}, err
 	}
@@ -93,9 +93,9 @@ func (s *Server) watch(ctx context.Context, r *request, hooks Hooks) (answer, er
 	return answer{code: http.StatusOK, contentType: jsonType, stream: w}, nil
 }
 
-func watchOptions(r *request) (*internalversion.ListOptions, error) {
+func listOptions(r *request) (*internalversion.ListOptions, error) {
 	options := &internalversion.ListOptions{
-		Watch:                true,
+		Watch:                r.Verb == "watch",
 		AllowWatchBookmarks:  r.query.Get("allowWatchBookmarks") == "true" || r.query.Get("allowWatchBookmarks") == "1",
 		ResourceVersion:      r.query.Get("resourceVersion"),
 		ResourceVersionMatch: metav1.ResourceVersionMatch(r.query.Get("resourceVersionMatch")),
@@ -123,7 +123,7 @@ func (w *watchStream) start(options *internalversion.ListOptions) error {
 	if options.ResourceVersion != "" {
 		var err error
 		if version, err = parseVersion(options.ResourceVersion); err != nil {
-			return err
+			return storeRefused(err.Error())
 		}
 	}
 	initial := options.SendInitialEvents

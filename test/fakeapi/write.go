@@ -36,6 +36,7 @@ func (s *Server) create(r *request) (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	s.fillSystemFields(accessor)
 	if err := s.track(r, r.kind.empty(), made); err != nil {
 		return answer{}, err
 	}
@@ -74,7 +75,6 @@ func unsupportedMediaType(r *request) error {
 
 // store is the rest of a creation: names, system fields, rules, uniqueness.
 func (s *Server) store(r *request, made runtime.Object, accessor metav1.Object) (*stored, error) {
-	s.fillSystemFields(accessor)
 	r.Name = accessor.GetName()
 	if err := rest.BeforeCreate(r.kind.strategy, inNamespace(r.Namespace), made); err != nil {
 		return nil, err
@@ -82,8 +82,12 @@ func (s *Server) store(r *request, made runtime.Object, accessor metav1.Object) 
 	if accessor.GetResourceVersion() != "" && accessor.GetResourceVersion() != "0" {
 		return nil, storeRefused("resourceVersion should not be set on objects to be created")
 	}
-	if s.find(r) != nil {
-		return nil, apierrors.NewAlreadyExists(r.kind.gvr.GroupResource(), r.Name)
+	if existing := s.find(r); existing != nil {
+		refused := apierrors.NewAlreadyExists(r.kind.gvr.GroupResource(), r.Name)
+		if existing.meta.GetDeletionTimestamp() != nil {
+			refused.ErrStatus.Message = "object is being deleted: " + refused.ErrStatus.Message
+		}
+		return nil, refused
 	}
 	return s.commit(r, r.kind, made)
 }
@@ -145,7 +149,7 @@ func checkName(r *request, accessor metav1.Object) error {
 		return nil
 	}
 	if accessor.GetName() == "" {
-		return apierrors.NewBadRequest("name must be provided")
+		return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s based on URL) was undeterminable: name must be provided", r.Name))
 	}
 	return apierrors.NewBadRequest(fmt.Sprintf("the name of the object (%s) does not match the name on the URL (%s)", accessor.GetName(), r.Name))
 }
@@ -159,9 +163,9 @@ func (s *Server) createOnUpdate(r *request, next runtime.Object, accessor metav1
 			"StorageError: invalid object, Code: 4, Key: %s, ResourceVersion: 0, AdditionalErrorMsg: Precondition failed: UID in precondition: %v, UID in object meta: ",
 			r.kind.path(r.Namespace, r.Name), uid))
 	}
-	if version := accessor.GetResourceVersion(); version != "" && version != "0" {
-		return answer{}, notFound(r)
-	}
+	// As on the real server, a version does not keep a Lease from being created.
+	accessor.SetResourceVersion("")
+	s.fillSystemFields(accessor)
 	if err := s.track(r, r.kind.empty(), next); err != nil {
 		return answer{}, err
 	}
@@ -190,7 +194,7 @@ func (s *Server) replace(r *request, old *stored, next runtime.Object) (answer, 
 		return answer{}, err
 	}
 	if deletesDuringUpdate(accessor, old.meta) {
-		if err := s.discard(r.Client, old); err != nil {
+		if _, err := s.discard(r.Client, old); err != nil {
 			return answer{}, err
 		}
 		s.collectAfterDeletion()
@@ -224,7 +228,7 @@ func checkVersion(r *request, accessor metav1.Object, old *stored) error {
 		})
 	}
 	if _, err := strconv.ParseUint(version, 10, 64); err != nil {
-		return apierrors.NewInternalError(err)
+		return storeRefused(err.Error())
 	}
 	if version != old.meta.GetResourceVersion() {
 		return apierrors.NewConflict(r.kind.gvr.GroupResource(), r.Name, errors.New(conflictMessage))
