@@ -20,6 +20,8 @@ type KeepRule struct {
 // previous ones in their order that are its predecessor, intended or reported.
 // Dropped are those the rule would keep but MaxPointers does not: the oldest, and
 // never the one the intent names. Everything else falls out without mention.
+// A late checkpoint of an older output is put among the previous by its caller,
+// who knows the render order, and falls out unless somebody wants it.
 func NextPointers(newest Pointer, previous []Pointer, keep KeepRule) (kept, dropped []Pointer) {
 	kept = []Pointer{newest}
 	for _, p := range previous {
@@ -46,19 +48,14 @@ func (k KeepRule) intends(p Pointer) bool {
 	return k.IntendedChecksum != "" && p.Checksum == k.IntendedChecksum
 }
 
-// oldest is the index of the last pointer that may be dropped. Two checkpoints
-// may share the intended checksum; the first of them stays.
+// oldest is the index of the last pointer that may be dropped. A pointer names
+// no plan, so of several with the intended checksum any may be the intended one;
+// only when nothing else is left between them does the oldest of them go.
 func (k KeepRule) oldest(kept []Pointer) int {
-	first := len(kept)
-	for i, p := range kept {
-		if k.intends(p) {
-			first = i
-			break
+	for i := len(kept) - 1; i >= minKept; i-- {
+		if !k.intends(kept[i]) {
+			return i
 		}
 	}
-	last := len(kept) - 1
-	if last == first {
-		last--
-	}
-	return last
+	return len(kept) - 1
 }

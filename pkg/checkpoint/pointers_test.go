@@ -18,6 +18,15 @@ func pointerList(text string) []Pointer {
 	return list
 }
 
+// manyNamed are the names n1 to that number.
+func manyNamed(to int) string {
+	var b strings.Builder
+	for i := 1; i <= to; i++ {
+		fmt.Fprintf(&b, "n%d ", i)
+	}
+	return b.String()
+}
+
 func TestNextPointers(t *testing.T) {
 	numbered := func(from, to int) string {
 		var b strings.Builder
@@ -66,6 +75,23 @@ func TestNextPointers(t *testing.T) {
 			name: "the oldest stays when the intent names it", newest: "x:x", previous: numbered(1, 17),
 			kept: "x:x " + numbered(1, 14) + " n17:s17", dropped: "n16:s16 n15:s15",
 			keep: KeepRule{Reported: reported, IntendedChecksum: "s17"},
+		},
+		{
+			name: "all with the intended checksum stay, for a pointer names no plan", newest: "x:x", previous: numbered(1, 15) + "i:s40 ii:s40",
+			kept: "x:x " + numbered(1, 13) + "i:s40 ii:s40", dropped: "n15:s15 n14:s14",
+			keep: KeepRule{Reported: reported, IntendedChecksum: "s40"},
+		},
+		{
+			name: "with nothing but the intended checksum the oldest go", newest: "x:i", previous: strings.Join(strings.Fields(manyNamed(17)), ":i ") + ":i",
+			kept: "x:i " + strings.Join(strings.Fields(manyNamed(15)), ":i ") + ":i", dropped: "n17:i n16:i",
+			keep: KeepRule{IntendedChecksum: "i"},
+		},
+		{
+			name: "a late one that nobody wants falls out", newest: "c:3", previous: "b:2 late:1", kept: "c:3 b:2",
+		},
+		{
+			name: "a late one that the intent names stays behind the newest", newest: "c:3", previous: "late:1 b:2 a:0", kept: "c:3 late:1",
+			keep: KeepRule{IntendedChecksum: "1"},
 		},
 	}
 	for _, tc := range tests {

@@ -86,6 +86,11 @@ func requestOf(c fakeapi.Call) request {
 	if c.Verb == "update" && c.Subresource == "status" {
 		r.Verb = "status"
 	}
+	if c.Verb == "create" && c.Name == "" {
+		var body struct{ Metadata struct{ Name string } }
+		mustConvert(json.RawMessage(c.Object), &body)
+		r.Name = body.Metadata.Name
+	}
 	for kind, resource := range resources {
 		if resource.Resource == c.Resource {
 			r.Kind = kind

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
@@ -61,6 +62,21 @@ func (p *Publisher) wantedReceipts(ctx context.Context) ([]receipt, error) {
 	return p.receipts.wanted(), nil
 }
 
+// knowIntent reads the intent when the queue has grown, so that it drops the
+// right receipts while nothing is published. Failing that, it is read before
+// whatever is published next.
+func (p *Publisher) knowIntent(ctx context.Context) {
+	p.mu.Lock()
+	unsure := p.receipts.unsure && len(p.receipts.queue) > maxReceipts/2
+	p.mu.Unlock()
+	if !unsure {
+		return
+	}
+	if _, err := p.readIntent(ctx); err != nil {
+		klog.FromContext(ctx).V(2).Info("Did not read the intent while receipts wait", "err", err)
+	}
+}
+
 // readIntent reads the recorded intent, with a check of the term.
 func (p *Publisher) readIntent(ctx context.Context) (fencing.Intent, error) {
 	intent, err := p.fence.Intent(ctx)
@@ -69,7 +85,7 @@ func (p *Publisher) readIntent(ctx context.Context) (fencing.Intent, error) {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.receipts.intended = outputKey{planID: intent.PlanID, checksum: intent.Checksum}
+	p.receipts.intended, p.receipts.unsure = outputKey{planID: intent.PlanID, checksum: intent.Checksum}, false
 	return intent, nil
 }
 

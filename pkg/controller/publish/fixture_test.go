@@ -22,7 +22,9 @@ import (
 
 var ordinaryKey = objectKey{kind: v1alpha1.KindCfg, name: "web-haproxycfg"}
 
-func testSettings() Settings { return settingsOf(checkpoint.Template{Namespace: namespace, Name: "web", UID: "t-uid"}) }
+func testSettings() Settings {
+	return settingsOf(checkpoint.Template{Namespace: namespace, Name: "web", UID: "t-uid"})
+}
 
 func settingsOf(template checkpoint.Template) Settings {
 	return Settings{Template: template, CompressionThreshold: defaultThreshold, Interval: 10 * time.Second}

@@ -11,7 +11,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
@@ -233,9 +232,7 @@ func TestARefusalForGoodIsNotTriedAgain(t *testing.T) {
 		api.hooks(func(q request) error {
 			if q.writes() {
 				tries++
-				return &apierrors.StatusError{ErrStatus: metav1.Status{
-					Status: metav1.StatusFailure, Code: http.StatusInternalServerError, Message: "etcdserver: request is too large",
-				}}
+				return statusError(http.StatusInternalServerError, "etcdserver: request is too large")
 			}
 			return nil
 		}, nil)

@@ -44,6 +44,8 @@ type receipts struct {
 	order map[string]uint64
 	// intended is the output that the intent named when it was last read.
 	intended outputKey
+	// unsure says that an output was queued since the intent was read.
+	unsure bool
 }
 
 func (q *receipts) index(key outputKey) int {
@@ -62,8 +64,8 @@ func (q *receipts) keyOf(o *checkpoint.Output) outputKey {
 }
 
 // put takes a receipt and tells how many had to go for it. The intended output's
-// never goes: its last known one is spared, and one that is intended since was
-// accepted after whatever else is dropped here.
+// never goes: the intent is read after each new output, and one that is intended
+// since was accepted after whatever is dropped here.
 func (q *receipts) put(r receipt) (dropped int) {
 	r.seen = max(r.seen, r.sequence)
 	if i := q.index(r.key); i >= 0 {
@@ -79,7 +81,7 @@ func (q *receipts) put(r receipt) (dropped int) {
 		}
 		return 0
 	}
-	q.queue = append(q.queue, r)
+	q.queue, q.unsure = append(q.queue, r), true
 	if len(q.queue) <= maxReceipts {
 		return 0
 	}

@@ -93,10 +93,12 @@ func TestAnOutputThatNoReaderCouldRestoreIsRefused(t *testing.T) {
 	}
 }
 
+func statusError(code int32, message string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
+}
+
 func TestRefusedForGood(t *testing.T) {
-	status := func(code int32, message string) error {
-		return &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code, Message: message}}
-	}
+	status := statusError
 	tests := []struct {
 		name string
 		err  error

@@ -46,6 +46,7 @@ func (s *slot) settle(now time.Time, err error, interval time.Duration) {
 // step does what is due and tells how long nothing will be.
 func (p *Publisher) step(ctx context.Context) time.Duration {
 	now := time.Now()
+	p.knowIntent(ctx)
 	p.mu.Lock()
 	accepted, blocked := p.accepted, p.blocked
 	receipts, fresh := p.receipts.last() != nil, p.receipts.fresh()
