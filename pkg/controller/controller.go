@@ -28,6 +28,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/controller/election"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
 	"github.com/holdfast-project/holdfast/pkg/controller/publish"
+	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
 )
 
@@ -60,6 +61,7 @@ type Controller struct {
 	metrics         *Metrics
 	electionMetrics *election.Metrics
 	publishMetrics  *publish.Metrics
+	recoveryMetrics *recovery.Metrics
 	health          *health
 
 	// inputs and fleet are set before the first session.
@@ -69,8 +71,8 @@ type Controller struct {
 	// the template did.
 	changed         signal
 	templateChanged signal
-	// deployer is the running term's.
-	deployer atomic.Pointer[deploy.Deployer]
+	// work is the running term's.
+	work atomic.Pointer[work]
 
 	mu       sync.Mutex
 	template *v1alpha1.HAProxyTemplateConfig
@@ -125,7 +127,7 @@ func Assemble(options Options, parts Parts, registry *prometheus.Registry) (*Con
 	c := &Controller{
 		options: options, identity: election.NewIdentity(name), agents: parts.Agents, gate: parts.Gate,
 		registry: registry, metrics: NewMetrics(registry), electionMetrics: election.NewMetrics(registry),
-		publishMetrics: publish.NewMetrics(registry), health: newHealth(),
+		publishMetrics: publish.NewMetrics(registry), recoveryMetrics: recovery.NewMetrics(registry), health: newHealth(),
 		changed: newSignal(), templateChanged: newSignal(),
 	}
 	if err := c.connect(parts.Config); err != nil {

@@ -16,5 +16,9 @@
 // UID, of its controller settings or of its dataplane settings ends the term
 // the same way and begins another one.
 //
-// Its limits: one template per process, and no recovery from a checkpoint.
+// A term that cannot render and has no output of its own starts replacement pods
+// from the retained checkpoint (package recovery). Its first accepted render
+// ends that, before it becomes the intent.
+//
+// Its limit: one template per process.
 package controller

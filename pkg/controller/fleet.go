@@ -26,6 +26,23 @@ type fleet struct {
 
 // Pods are those that the template selects and that may be running.
 func (f *fleet) Pods() []deploy.Pod {
+	now := time.Now()
+	found := f.selected()
+	out := make([]deploy.Pod, 0, len(found))
+	for _, pod := range found {
+		if exclusion(pod, now) == "" {
+			out = append(out, deploy.Pod{
+				Name: pod.Name, UID: string(pod.UID),
+				Address:     net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port)),
+				Incarnation: incarnation(pod),
+			})
+		}
+	}
+	return out
+}
+
+// selected are the pods that the template selects, in order of their names.
+func (f *fleet) selected() []*corev1.Pod {
 	template := f.template()
 	if template == nil || len(template.Spec.PodSelector.MatchLabels) == 0 {
 		// An empty selector would match every pod of the namespace.
@@ -35,31 +52,24 @@ func (f *fleet) Pods() []deploy.Pod {
 	if err != nil {
 		return nil // a store in memory does not fail to list
 	}
-	now := time.Now()
-	out := make([]deploy.Pod, 0, len(found))
-	for _, pod := range found {
-		if isDiscovered(pod, now) {
-			out = append(out, deploy.Pod{
-				Name: pod.Name, UID: string(pod.UID),
-				Address:     net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port)),
-				Incarnation: incarnation(pod),
-			})
-		}
-	}
-	slices.SortFunc(out, func(a, b deploy.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return out
+	slices.SortFunc(found, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return found
 }
 
-// isDiscovered is the rule for which pods count: it has an address, has not
-// ended, and is not past its deletion grace. A pod on a dead node still counts.
-func isDiscovered(pod *corev1.Pod, now time.Time) bool {
+// exclusion says why a pod does not count, or nothing: a pod counts that has an
+// address, has not ended, and is not past its deletion grace. A pod on a dead
+// node still does.
+func exclusion(pod *corev1.Pod, now time.Time) string {
 	switch {
-	case pod.Status.PodIP == "",
-		pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
-		return false
+	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
+		return "it has ended with phase " + string(pod.Status.Phase)
+	case pod.Status.PodIP == "":
+		return "it has no address"
+	case pod.DeletionTimestamp != nil && !now.Before(pod.DeletionTimestamp.Time):
+		// The time stamp already contains the grace period.
+		return "it is past its deletion grace period"
 	}
-	// The time stamp already contains the grace period.
-	return pod.DeletionTimestamp == nil || now.Before(pod.DeletionTimestamp.Time)
+	return ""
 }
 
 // incarnation changes when a container of the pod was started anew.

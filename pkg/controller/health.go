@@ -21,6 +21,7 @@ const (
 	componentRender   = "reconciliation-coordinator"
 	componentDeploy   = "deployer"
 	componentElection = "leader-election"
+	componentRecovery = "recovery"
 	componentStart    = "startup"
 )
 
@@ -39,7 +40,7 @@ type componentHealth struct {
 
 func newHealth() *health {
 	h := &health{components: map[string]componentHealth{}}
-	for _, name := range []string{componentRender, componentDeploy, componentElection, componentStart} {
+	for _, name := range []string{componentRender, componentDeploy, componentElection, componentRecovery, componentStart} {
 		h.set(name, "")
 	}
 	return h

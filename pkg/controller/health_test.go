@@ -44,6 +44,9 @@ func TestHealthTellsAFailureWithoutFailing(t *testing.T) {
       "healthy": false,
       "error": "RenderFailed: line 3"
     },
+    "recovery": {
+      "healthy": true
+    },
     "startup": {
       "healthy": true
     }

@@ -67,6 +67,8 @@ type outcome struct {
 	failed bool
 	// passing says that the failure may end without any input changing.
 	passing bool
+	// served says that the term has an output of its own, accepted now or before.
+	served bool
 	// unchanged says that the output was accepted before.
 	unchanged bool
 	took      time.Duration
@@ -103,6 +105,7 @@ func (p *pipeline) run(ctx context.Context) {
 			failures = 0
 		}
 		if ok {
+			o.served = p.accepted != nil
 			p.outlet.told(ctx, o)
 		}
 		select {

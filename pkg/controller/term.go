@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/election"
 	"github.com/holdfast-project/holdfast/pkg/controller/publish"
+	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
 )
 
 // leader does the work of one template's terms, one after another. It keeps
@@ -21,9 +22,6 @@ type leader struct {
 	// template is the object whose UID the terms are for; its settings are those
 	// that the session began with.
 	template *v1alpha1.HAProxyTemplateConfig
-
-	mu   sync.Mutex
-	work *work
 }
 
 // work is everything that one term made.
@@ -31,6 +29,7 @@ type work struct {
 	*Controller
 	deployer  *deploy.Deployer
 	publisher *publish.Publisher
+	recovery  *recovery.Recovery
 	reporter  *reporter
 	rejects   rejections
 	// stopRendering ends the pipeline ahead of the term, and rendered is closed
@@ -58,18 +57,19 @@ func (l *leader) Announce(ctx context.Context, epoch uint64) (floors []uint64) {
 // Lead works until the term ends, and returns when everything it made has ended.
 func (l *leader) Lead(ctx context.Context, term *election.Term) {
 	w, p, renderCtx := l.begin(ctx, term)
-	l.setWork(w)
+	l.work.Store(w)
 	l.health.set(componentElection, "")
 	var wg sync.WaitGroup
 	wg.Go(func() { w.publisher.Run(ctx) })
 	wg.Go(func() { w.deployer.Run(ctx) })
+	wg.Go(func() { w.recovery.Run(ctx) })
 	wg.Go(func() {
 		defer close(w.rendered)
 		p.run(renderCtx)
 	})
 	wg.Wait()
 	w.stopRendering()
-	l.setWork(nil)
+	l.work.Store(nil)
 	// This process knows nothing of the newest inputs any more.
 	l.metrics.Blocked.Set(0)
 	l.metrics.Pods.Set(0)
@@ -85,12 +85,14 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 	w.reporter = &reporter{client: l.templates, events: l.events, check: term.Check}
 	w.rejects = rejections{events: l.events, template: l.template}
 	dataplane := l.template.Spec.Dataplane
-	w.deployer = deploy.New(deploy.Settings{
+	deployment := deploy.Settings{
 		TemplateUID:   string(l.template.UID),
 		MinInterval:   duration(dataplane.MinDeploymentInterval),
 		DriftInterval: duration(dataplane.DriftPreventionInterval),
 		Timeout:       duration(dataplane.DeploymentTimeout),
-	}, deploy.Parts{Agents: l.agents, Term: term, Fleet: l.fleet, Sink: w})
+	}
+	w.deployer = deploy.New(deployment, deploy.Parts{Agents: l.agents, Term: term, Fleet: l.fleet, Sink: w})
+	w.recovery = l.newRecovery(term, deployment)
 	renderCtx, stop := context.WithCancel(ctx)
 	w.stopRendering = stop
 	p := &pipeline{
@@ -109,9 +111,7 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 // Drain brings the term to rest: nothing new, the last dispatched output to its
 // end, and its newest receipt into the store.
 func (l *leader) Drain(ctx context.Context, _ *election.Term) {
-	l.mu.Lock()
-	w := l.work
-	l.mu.Unlock()
+	w := l.work.Load()
 	if w == nil {
 		return
 	}
@@ -132,19 +132,14 @@ func (l *leader) Drain(ctx context.Context, _ *election.Term) {
 	logger.Info("Drained the term")
 }
 
-func (l *leader) setWork(w *work) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	l.work = w
-	if w == nil {
-		l.deployer.Store(nil)
-		return
-	}
-	l.deployer.Store(w.deployer)
-}
-
-// accepted hands a new output on.
+// accepted hands a new output on, once no pod is being started from a
+// checkpoint any more: only then may the output become the intent.
 func (w *work) accepted(ctx context.Context, c *deploy.Candidate) {
+	for w.recovery.Cancel(ctx) != nil {
+		if ctx.Err() != nil {
+			return
+		}
+	}
 	klog.FromContext(ctx).Info("Accepted an output", "plan", c.Output.Plan.ID, "checksum", c.Checksum,
 		"sequence", c.Sequence, "files", len(c.Output.Artifacts)+1)
 	w.publisher.Unblock()
@@ -157,6 +152,9 @@ func (w *work) told(ctx context.Context, o outcome) {
 	w.metrics.rendered(o)
 	if o.failed {
 		w.publisher.Block()
+		if !o.served {
+			w.recovery.Blocked(o.reason, o.message)
+		}
 		w.health.set(componentRender, o.reason+": "+o.message)
 		klog.FromContext(ctx).Info("Rendered no valid output, the proxies keep what they have", "reason", o.reason, "err", o.message)
 	} else {
@@ -186,6 +184,9 @@ func (w *work) Living(pods []deploy.Pod) {
 	w.publisher.Pods(names)
 	w.rejects.keep(names)
 }
+
+// Converged takes that the whole fleet runs the newest dispatched output.
+func (w *work) Converged(*deploy.Candidate) { w.recovery.Converged() }
 
 // Recorded takes how an attempt to record an intent ended.
 func (w *work) Recorded(c *deploy.Candidate, err error) {

@@ -131,7 +131,7 @@ func (c *Controller) templateHandler(ctx context.Context) cache.ResourceEventHan
 		if news {
 			c.templateChanged.raise()
 			c.changed.raise()
-			c.wakeDeployer()
+			c.wakeTerm()
 		}
 	}
 	return cache.ResourceEventHandlerFuncs{
@@ -146,25 +146,27 @@ func asTemplate(object any) *v1alpha1.HAProxyTemplateConfig {
 	return template
 }
 
-// podHandler wakes the deployer for what could make a pod due. Readiness, which
+// podHandler wakes the term for what could make a pod due. Readiness, which
 // changes most often, does not.
 func (c *Controller) podHandler() cache.ResourceEventHandler {
 	return cache.ResourceEventHandlerFuncs{
-		AddFunc: func(any) { c.wakeDeployer() },
+		AddFunc: func(any) { c.wakeTerm() },
 		UpdateFunc: func(before, after any) {
 			old, isOld := before.(*corev1.Pod)
 			pod, isPod := after.(*corev1.Pod)
 			if !isOld || !isPod || old.Status.PodIP != pod.Status.PodIP || old.Status.Phase != pod.Status.Phase ||
 				incarnation(old) != incarnation(pod) || (old.DeletionTimestamp == nil) != (pod.DeletionTimestamp == nil) {
-				c.wakeDeployer()
+				c.wakeTerm()
 			}
 		},
-		DeleteFunc: func(any) { c.wakeDeployer() },
+		DeleteFunc: func(any) { c.wakeTerm() },
 	}
 }
 
-func (c *Controller) wakeDeployer() {
-	if d := c.deployer.Load(); d != nil {
-		d.Wake()
+// wakeTerm makes the running term look at the fleet again.
+func (c *Controller) wakeTerm() {
+	if w := c.work.Load(); w != nil {
+		w.deployer.Wake()
+		w.recovery.Wake()
 	}
 }

@@ -55,6 +55,9 @@ type Sink interface {
 	Deployed(report Report)
 	// Living are all pods of the fleet, after each change.
 	Living(pods []Pod)
+	// Converged tells, once for each candidate, that every pod of the fleet runs
+	// it. A fleet without pods runs nothing.
+	Converged(c *Candidate)
 	// Recorded tells how the attempt to record an intent ended.
 	Recorded(c *Candidate, err error)
 }
@@ -89,6 +92,7 @@ type Deployer struct {
 	current     *Candidate
 	dispatched  time.Time
 	recordFails int
+	converged   bool
 	nextDrift   time.Time
 	pods        map[string]*podState
 }
@@ -179,6 +183,7 @@ func (d *Deployer) step(ctx context.Context) time.Duration {
 	}
 	if d.current != nil && ctx.Err() == nil {
 		d.serveDue(ctx, d.current)
+		d.tellConvergence()
 	}
 	return min(pause, d.untilDue())
 }
@@ -197,7 +202,7 @@ func (d *Deployer) record(ctx context.Context, c *Candidate) error {
 	}
 	klog.FromContext(ctx).Info("Recorded the intent", "plan", c.Output.Plan.ID, "checksum", c.Checksum, "sequence", c.Sequence)
 	d.recordFails = 0
-	d.current, d.dispatched = c, time.Now()
+	d.current, d.dispatched, d.converged = c, time.Now(), false
 	// Every pod is read now, so none needs to be for a while.
 	d.nextDrift = d.dispatched.Add(d.settings.DriftInterval)
 	for _, p := range d.pods {

@@ -25,6 +25,8 @@ type fleetOf struct {
 	reclaims []uint64
 	reports  []Report
 	living   [][]Pod
+	// converged are the sequences that the whole fleet was said to run.
+	converged []uint64
 	// order is what happened, in order.
 	order []string
 }
@@ -162,6 +164,12 @@ func (f *fleetOf) Living(pods []Pod) {
 }
 
 func (f *fleetOf) Recorded(*Candidate, error) {}
+
+func (f *fleetOf) Converged(c *Candidate) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.converged = append(f.converged, c.Sequence)
+}
 
 // candidate makes an output whose bytes differ by its text.
 func candidate(t *testing.T, sequence uint64, text string) *Candidate {

@@ -217,6 +217,20 @@ func Announce(ctx context.Context, agents Agents, a Announcement) []Answer {
 	return answers
 }
 
+// tellConvergence reports the first time that all pods run the output.
+func (d *Deployer) tellConvergence() {
+	if d.converged || len(d.pods) == 0 {
+		return
+	}
+	for _, p := range d.pods {
+		if !p.settled {
+			return
+		}
+	}
+	d.converged = true
+	d.sink.Converged(d.current)
+}
+
 // untilDue is the time until a pod or the drift check is due.
 func (d *Deployer) untilDue() time.Duration {
 	pause := d.settings.DriftInterval
