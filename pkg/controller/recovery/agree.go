@@ -135,18 +135,19 @@ func rank(f *Refusal) int {
 	return position
 }
 
-// joined is the first refusal, naming the pods of the others too.
+// joined is the first refusal, naming the pods of the others too; nil without
+// any.
 func joined(refusals []*Refusal) *Refusal {
 	if len(refusals) == 0 {
 		return nil
 	}
 	first := *refusals[0]
-	for i, f := range refusals[1:] {
-		if i == maxNamed {
-			first.Do += fmt.Sprintf("; and %d more", len(refusals)-1-maxNamed)
-			break
-		}
-		first.Do += fmt.Sprintf("; also %s: %s", f.Reason, f.Message)
+	others := refusals[1:]
+	for _, f := range others[:min(len(others), maxNamed)] {
+		first.Also = append(first.Also, fmt.Sprintf("%s: %s", f.Reason, f.Message))
+	}
+	if more := len(others) - maxNamed; more > 0 {
+		first.Also = append(first.Also, fmt.Sprintf("and %d more", more))
 	}
 	return &first
 }

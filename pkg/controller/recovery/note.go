@@ -15,9 +15,12 @@ const (
 // maxNoteBytes is the API's limit for the text of an event.
 const maxNoteBytes = 1024
 
-// maxCauseBytes is what the render error may take of a note that has a cause of
-// its own.
-const maxCauseBytes = 300
+// What the render error and the pods that are not counted may take of a note
+// that has a cause of its own.
+const (
+	maxCauseBytes    = 200
+	maxExcludedBytes = 200
+)
 
 // activeNote says that a checkpoint is in use and why: checksum and cause first,
 // since a long text is cut at its end. It names no started pods, for the same
@@ -31,15 +34,23 @@ func activeNote(c Choice, cause Cause, excluded []Excluded) string {
 	return cut(text+leftOut(excluded), maxNoteBytes)
 }
 
-// unavailableNote says why bootstrap pods are left as they are.
+// unavailableNote says why bootstrap pods are left as they are: checksum and
+// reason first, and what may be cut off last.
 func unavailableNote(f *Refusal, cause Cause, excluded []Excluded) string {
 	checksum := f.Checksum
 	if checksum == "" {
 		checksum = "none"
 	}
-	text := fmt.Sprintf("Checkpoint %s: %s", checksum, f.Error())
-	text += fmt.Sprintf(". Render error: %s: %s", cause.Reason, cut(cause.Message, maxCauseBytes))
-	return cut(text+leftOut(excluded), maxNoteBytes)
+	text := fmt.Sprintf("Checkpoint %s: %s%s. Render error: %s: %s",
+		checksum, f.Error(), cut(leftOut(excluded), maxExcludedBytes), cause.Reason, cut(cause.Message, maxCauseBytes))
+	return cut(text+also(f), maxNoteBytes)
+}
+
+func also(f *Refusal) string {
+	if len(f.Also) == 0 {
+		return ""
+	}
+	return ". Also " + strings.Join(f.Also, "; ")
 }
 
 func leftOut(excluded []Excluded) string {

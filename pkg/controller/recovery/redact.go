@@ -13,7 +13,9 @@ const (
 	// minSecretBytes is the shortest line of a key or certificate that is looked
 	// for. Shorter ones are ordinary words.
 	minSecretBytes = 8
-	redacted       = "[redacted]"
+	// minPasswordBytes likewise for what the configuration itself keeps secret.
+	minPasswordBytes = 4
+	redacted         = "[redacted]"
 )
 
 // password finds what a configuration keeps secret in itself.
@@ -24,7 +26,9 @@ var password = regexp.MustCompile(`(?m)\b(?:password|insecure-password|auth)\s+(
 func redact(o *checkpoint.Output, text string) string {
 	var secrets []string
 	for _, found := range password.FindAllSubmatch(o.Configuration, -1) {
-		secrets = append(secrets, string(found[1]))
+		if len(found[1]) >= minPasswordBytes {
+			secrets = append(secrets, string(found[1]))
+		}
 	}
 	for _, a := range o.Artifacts {
 		if !a.Family.IsSecret() {

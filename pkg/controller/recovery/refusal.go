@@ -91,6 +91,8 @@ type Refusal struct {
 	Message string
 	// Do is what helps.
 	Do string
+	// Also names the other pods that refuse at the same time.
+	Also []string
 	// Quiet refusals are told in the health text only: they pass by themselves.
 	Quiet bool
 }

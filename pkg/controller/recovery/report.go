@@ -13,7 +13,7 @@ import (
 // refuse tells a refusal. One that passes by itself is no event.
 func (r *Recovery) refuse(ctx context.Context, f *Refusal, cause Cause, excluded []Excluded) {
 	r.metrics.Refusals.WithLabelValues(string(f.Reason)).Inc()
-	r.health(f.Error())
+	r.health(f.Error() + also(f))
 	if f.Quiet {
 		klog.FromContext(ctx).V(2).Info("Started no pod from a checkpoint yet", "reason", f.Reason, "err", f.Message)
 		return
