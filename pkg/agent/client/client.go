@@ -124,6 +124,22 @@ func (c *Client) State(ctx context.Context, target Target, opts StateOptions) (*
 	return &state, nil
 }
 
+// StorePlan hands a pod the blob of the plan it has applied, when its state says
+// that it does not store it. It reports false when the pod has another plan by
+// now; the blob was dropped then.
+func (c *Client) StorePlan(ctx context.Context, target Target, plan []byte) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, c.config.StateTimeout)
+	defer cancel()
+	var stored api.StoredPlan
+	call := call{target: target, method: http.MethodPut, route: api.RoutePlan, body: body{plan}, contentType: "application/octet-stream"}
+	err := c.do(ctx, call, &stored)
+	var refused *RefusedError
+	if errors.As(err, &refused) && refused.Status == http.StatusConflict {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Announce tells the pod that a term with this epoch has begun, and returns the
 // floor it keeps from now on. A ConflictError with api.ReasonStaleEpoch means
 // that the pod has heard of a later term.

@@ -19,12 +19,13 @@ const maxUploads = 2
 
 // handlers translate between HTTP and the state machine.
 type handlers struct {
-	agent   *agent
-	uploads chan struct{}
+	agent    *agent
+	uploads  chan struct{}
+	patience time.Duration // with one upload
 }
 
 func newHandlers(a *agent) *handlers {
-	return &handlers{agent: a, uploads: make(chan struct{}, maxUploads)}
+	return &handlers{agent: a, uploads: make(chan struct{}, maxUploads), patience: uploadTimeout}
 }
 
 // health answers for the process alone.
@@ -43,7 +44,11 @@ func (h *handlers) ready(w http.ResponseWriter, _ *http.Request) {
 // addressed admits requests that are meant for this pod, once it is ready.
 func (h *handlers) addressed(next http.HandlerFunc) http.HandlerFunc {
 	return h.whenReady(func(w http.ResponseWriter, r *http.Request) {
-		meant := address{podUID: r.Header.Get(api.HeaderPodUID), templateUID: r.Header.Get(api.HeaderTemplateUID)}
+		meant, err := addressOf(r.Header)
+		if err != nil {
+			h.fail(w, r, err)
+			return
+		}
 		actual := address{podUID: h.agent.config.PodUID, templateUID: h.agent.published.Load().state.TemplateUID}
 		if c := checkAddress(meant, actual); c != nil {
 			h.fail(w, r, c)
@@ -64,8 +69,12 @@ func (h *handlers) whenReady(next http.HandlerFunc) http.HandlerFunc {
 }
 
 func (h *handlers) state(w http.ResponseWriter, r *http.Request) {
-	query := r.URL.Query()
-	verify, withPlan := query.Get(api.QueryVerify) == "1", query.Get(api.QueryPlan) != "0"
+	verify, err := flagOf(r, api.QueryVerify, false)
+	withPlan, planErr := flagOf(r, api.QueryPlan, true)
+	if err := errors.Join(err, planErr); err != nil {
+		h.fail(w, r, err)
+		return
+	}
 	state, err := h.agent.state(r.Context(), verify, withPlan)
 	if err != nil {
 		h.failAs(w, r, err, api.StageState)
@@ -76,14 +85,15 @@ func (h *handlers) state(w http.ResponseWriter, r *http.Request) {
 
 func (h *handlers) epoch(w http.ResponseWriter, r *http.Request) {
 	var announced api.Announcement
-	decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, api.MaxEpochBytes))
-	decoder.DisallowUnknownFields()
-	if err := decoder.Decode(&announced); err != nil {
-		h.fail(w, r, &requestError{stage: api.StageRequest, err: err})
-		return
+	raw, err := readPart(http.MaxBytesReader(w, r.Body, api.MaxEpochBytes+1), api.MaxEpochBytes)
+	if err == nil {
+		err = decodeStrict(raw, &announced)
 	}
-	if announced.LeaderEpoch == 0 {
-		h.fail(w, r, &requestError{stage: api.StageRequest, err: errors.New("leader_epoch must not be zero")})
+	if err == nil && announced.LeaderEpoch == 0 {
+		err = errors.New("leader_epoch must not be zero")
+	}
+	if err != nil {
+		h.fail(w, r, &requestError{stage: api.StageRequest, err: err})
 		return
 	}
 	floor, err := h.agent.announce(r.Context(), announced.LeaderEpoch)
@@ -119,7 +129,7 @@ func (h *handlers) apply(w http.ResponseWriter, r *http.Request) {
 var errBusy = errors.New("too many uploads at once")
 
 func (h *handlers) receive(w http.ResponseWriter, r *http.Request) (*upload, error) {
-	form, err := formOf(w, r)
+	form, err := formOf(w, r, h.patience)
 	if err != nil {
 		return nil, err
 	}
@@ -176,6 +186,7 @@ func (h *handlers) failAs(w http.ResponseWriter, r *http.Request, err error, sta
 	var refused *conflict
 	var missing *missingError
 	var malformed *requestError
+	var moved *movedError
 	status, counted := http.StatusInternalServerError, stage
 	var body any = api.ErrorDetail{Stage: stage, Message: clip(err.Error())}
 	switch {
@@ -183,6 +194,8 @@ func (h *handlers) failAs(w http.ResponseWriter, r *http.Request, err error, sta
 		status, counted, body = http.StatusConflict, "conflict", h.agent.conflictBody(refused)
 	case errors.As(err, &missing):
 		status, counted, body = http.StatusConflict, "missing", api.Missing{Missing: missing.paths}
+	case errors.As(err, &moved):
+		status, body = http.StatusConflict, api.MovedPlan{AppliedPlanID: moved.applied.ID, AppliedPlanProof: moved.applied.Proof}
 	case errors.As(err, &malformed):
 		status, counted = http.StatusBadRequest, malformed.stage
 		body = api.ErrorDetail{Stage: malformed.stage, Message: clip(malformed.err.Error())}

@@ -91,6 +91,9 @@ func (a *agent) loadCurrent(ctx context.Context) {
 	if err != nil {
 		klog.FromContext(ctx).Error(err, "Could not read the committed set")
 	}
+	if current != nil && current.isOutput() && len(current.plan) == 0 {
+		klog.FromContext(ctx).Info("Lost the plan of the committed set, which can be sent again", "set", current.ID, "plan", current.PlanID)
+	}
 	a.current = current
 }
 

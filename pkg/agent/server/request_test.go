@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -28,14 +30,29 @@ func filePart(path, content string) part {
 // post sends a body the client would never send, past TLS.
 func (p *pod) post(contentType string, body io.Reader) (int, string) {
 	p.t.Helper()
+	return p.send(http.MethodPost, api.RouteApply, http.Header{"Content-Type": {contentType}}, body)
+}
+
+// send makes any request, past TLS, addressed to the pod unless the header says
+// otherwise.
+func (p *pod) send(method, route string, header http.Header, body io.Reader) (int, string) {
+	p.t.Helper()
 	h := newHandlers(p.agent)
-	server := httptest.NewServer(h.addressed(h.apply))
+	h.patience = time.Second
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+api.RouteState, h.addressed(h.state))
+	mux.HandleFunc("POST "+api.RouteApply, h.addressed(h.apply))
+	mux.HandleFunc("PUT "+api.RoutePlan, h.addressed(h.plan))
+	mux.HandleFunc("PUT "+api.RouteEpoch, h.addressed(h.epoch))
+	server := httptest.NewServer(mux)
 	defer server.Close()
-	request, err := http.NewRequestWithContext(p.t.Context(), http.MethodPost, server.URL+api.RouteApply, body)
+	request, err := http.NewRequestWithContext(p.t.Context(), method, server.URL+route, body)
 	must(p.t, err)
 	request.Header.Set(api.HeaderPodUID, testPodUID)
 	request.Header.Set(api.HeaderTemplateUID, testTemplateUID)
-	request.Header.Set("Content-Type", contentType)
+	for name, values := range header {
+		request.Header[name] = values
+	}
 	response, err := http.DefaultClient.Do(request)
 	must(p.t, err)
 	defer response.Body.Close()
@@ -102,6 +119,24 @@ func hostile(t *testing.T, good client.ApplyRequest) []badRequest {
 		{"256 bytes of path", withPath(strings.Repeat("x", 256)), api.StageManifest, "the limit is 255"},
 		{"4,098 files", []part{manifestPart(t, tooMany)}, api.StageManifest, "exceed the limit of 4096"},
 		{"an unknown member", []part{{manifest.disposition, `{"ops":[]}`}}, api.StageManifest, "unknown field"},
+		{"a member given twice", []part{{manifest.disposition, strings.Replace(manifest.content, "{", `{"mode":"reload",`, 1)}}, api.StageManifest, "given twice"},
+		{"a member in capitals", []part{{manifest.disposition, strings.Replace(manifest.content, `"mode"`, `"MODE"`, 1)}}, api.StageManifest, "lower-case"},
+		{"a member that only folds to another", []part{{manifest.disposition, strings.Replace(manifest.content, `"files"`, `"fileſ"`, 1)}}, api.StageManifest, "lower-case"},
+		{"a file's member given twice", []part{{manifest.disposition, strings.Replace(manifest.content, `"path":`, `"path":"x","path":`, 1)}}, api.StageManifest, "given twice"},
+		{"JSON without an end", []part{{manifest.disposition, manifest.content[:len(manifest.content)-1]}}, api.StageManifest, "ends early"},
+		{"JSON nested without an end", []part{{manifest.disposition, strings.Repeat("[", 1<<20)}}, api.StageManifest, "nested deeper"},
+		{"a manifest that is too large", []part{{manifest.disposition, strings.Repeat(" ", api.MaxManifestBytes+1)}}, api.StageManifest, "exceeds"},
+		{"a plan that is too large", []part{manifest, {plan.disposition, strings.Repeat("x", api.MaxPlanBytes+1)}}, api.StageParts, "exceeds"},
+		{"a plan sent twice", []part{manifest, plan, plan}, api.StageParts, "not to be sent"},
+		{"files with a revert", []part{{manifest.disposition, strings.Replace(manifest.content, `"auto"`, `"revert_lkg"`, 1)}}, api.StageManifest, "must be empty"},
+		{"a phase that is none", []part{{manifest.disposition, strings.Replace(manifest.content, `"files"`, `"expected_phase":"idle","files"`, 1)}}, api.StageManifest, "is not a phase"},
+		{"a previous plan without its proof", []part{{manifest.disposition, strings.Replace(manifest.content, `"expected_prev_plan_proof":"`, `"expected_prev_plan_proof":"","plan_id":"`, 1)}}, api.StageManifest, "given twice"},
+		{"a negative size", []part{{manifest.disposition, strings.Replace(manifest.content, `"size":`, `"size":-`, 1)}}, api.StageManifest, "must be between"},
+		{"a filename given twice", []part{manifest, {`form-data; name="file"; filename="a.map"; filename="haproxy.cfg"`, "a b\n"}}, api.StageParts, "without a readable disposition"},
+		{"a sent path in other letters", []part{manifest, filePart("A.map", "a b\n")}, api.StageParts, "not in the manifest"},
+		{"a sent path that leaves the folder", []part{manifest, filePart("../a.map", "a b\n")}, api.StageParts, "not in the manifest"},
+		{"a backslash", withPath(`a\..\x`), api.StageManifest, "no backslash"},
+		{"bytes that are no text", withPath("a\xff"), api.StageParts, "not in the manifest"},
 		{"two manifests in one", []part{{manifest.disposition, manifest.content + "{}"}}, api.StageManifest, "more follows"},
 		{"a second manifest", []part{manifest, manifest}, api.StageParts, "no filename"},
 		{"no manifest first", []part{plan, manifest}, api.StageRequest, "the first part"},
@@ -229,5 +264,124 @@ func TestFencing(t *testing.T) {
 		func(_ *client.Target, m *api.Manifest) { m.ExpectedPhase = api.PhaseBootstrap }), api.ReasonPhaseMismatch)
 	if p.served() != "x" {
 		t.Errorf("frontend serves %q", p.served())
+	}
+}
+
+// TestBadEnvelopesChangeNothing: requests that are wrong before their body is.
+func TestBadEnvelopesChangeNothing(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.mustLoad(p.output("one"))
+	before, files := p.state(true), p.listing()
+	form := func(header http.Header) http.Header {
+		header.Set("Content-Type", "multipart/form-data; boundary=x")
+		return header
+	}
+	tests := []struct {
+		name          string
+		method, route string
+		header        http.Header
+		body          string
+		status        int
+		message       string
+	}{
+		{"two pod UIDs", "POST", api.RouteApply, form(http.Header{api.HeaderPodUID: {testPodUID, "other"}}), "--x--", 400, "given 2 times"},
+		{"two template UIDs", "GET", api.RouteState, http.Header{api.HeaderTemplateUID: {testTemplateUID, testTemplateUID}}, "", 400, "given 2 times"},
+		{"another pod", "GET", api.RouteState, http.Header{api.HeaderPodUID: {"other"}}, "", 409, string(api.ReasonWrongPod)},
+		{"no pod", "PUT", api.RoutePlan, http.Header{api.HeaderPodUID: nil}, "x", 409, string(api.ReasonWrongPod)},
+		{"another template", "PUT", api.RouteEpoch, http.Header{api.HeaderTemplateUID: {"other"}}, `{"leader_epoch":2}`, 409, string(api.ReasonWrongTemplate)},
+		{"no form", "POST", api.RouteApply, http.Header{"Content-Type": {"application/json"}}, "{}", 400, "multipart"},
+		{"a form without a boundary", "POST", api.RouteApply, http.Header{"Content-Type": {"multipart/form-data"}}, "", 400, "boundary"},
+		{"a form without parts", "POST", api.RouteApply, form(http.Header{}), "--x--\r\n", 400, "first part"},
+		{"verify twice", "GET", api.RouteState + "?verify=1&verify=0", nil, "", 400, "verify must be 0 or 1"},
+		{"verify with a word", "GET", api.RouteState + "?verify=yes", nil, "", 400, "verify must be 0 or 1"},
+		{"plan with a word", "GET", api.RouteState + "?plan=no", nil, "", 400, "plan must be 0 or 1"},
+		{"an announcement of nothing", "PUT", api.RouteEpoch, nil, `{}`, 400, "must not be zero"},
+		{"an announcement of two epochs", "PUT", api.RouteEpoch, nil, `{"leader_epoch":2,"leader_epoch":3}`, 400, "given twice"},
+		{"an announcement in capitals", "PUT", api.RouteEpoch, nil, `{"LEADER_EPOCH":2}`, 400, "lower-case"},
+		{"an announcement with more behind it", "PUT", api.RouteEpoch, nil, `{"leader_epoch":2}{}`, 400, "more follows"},
+		{"an announcement that is too large", "PUT", api.RouteEpoch, nil, strings.Repeat(" ", api.MaxEpochBytes+1), 400, "exceeds"},
+		{"an announcement of a fraction", "PUT", api.RouteEpoch, nil, `{"leader_epoch":2.5}`, 400, "cannot unmarshal"},
+		{"a plan of another output", "PUT", api.RoutePlan, nil, "x", 409, before.AppliedPlanID},
+		{"an empty plan", "PUT", api.RoutePlan, nil, "", 400, "empty"},
+		{"a plan that is too large", "PUT", api.RoutePlan, nil, strings.Repeat("x", api.MaxPlanBytes+1), 400, "exceeds"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			status, answer := p.send(tc.method, tc.route, tc.header, strings.NewReader(tc.body))
+			if status != tc.status || !strings.Contains(answer, tc.message) {
+				t.Errorf("status %d, %s; want %d and %q", status, answer, tc.status, tc.message)
+			}
+		})
+	}
+	if diff := cmp.Diff(before, p.state(true)); diff != "" {
+		t.Errorf("state (-before +after):\n%s", diff)
+	}
+	if diff := cmp.Diff(files, p.listing()); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+}
+
+// slowReader gives one byte at a time, and never ends.
+type slowReader struct{ sent []byte }
+
+func (s *slowReader) Read(b []byte) (int, error) {
+	if err := pause(context.Background(), 10*time.Millisecond); err != nil {
+		return 0, err
+	}
+	b[0] = ' '
+	if len(s.sent) > 0 {
+		b[0], s.sent = s.sent[0], s.sent[1:]
+	}
+	return 1, nil
+}
+
+// TestSlowUploadIsGivenUp: a sender that dribbles holds a place for the time an
+// upload may take, and no longer.
+func TestSlowUploadIsGivenUp(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	files := p.listing()
+	began := time.Now()
+	status, answer := p.send(http.MethodPost, api.RouteApply, http.Header{"Content-Type": {"multipart/form-data; boundary=x"}},
+		&slowReader{sent: []byte("--x\r\n")})
+	if status != http.StatusBadRequest || time.Since(began) > 20*time.Second {
+		t.Errorf("status %d after %s: %s", status, time.Since(began), answer)
+	}
+	if diff := cmp.Diff(files, p.listing()); diff != "" {
+		t.Errorf("files (-before +after):\n%s", diff)
+	}
+	p.mustLoad(p.output("one"))
+}
+
+// TestStorePlan: a lost plan blob is said to be lost, and the right bytes, no
+// others, are taken back.
+func TestStorePlan(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	request := p.request(p.output("one"))
+	_, err := p.client.Apply(t.Context(), p.target, request)
+	must(t, err)
+	before := p.state(true)
+	p.stop()
+	writeFile(t, p.layout.set(p.agent.journal.Current)+"/"+setPlan, "damaged")
+	p.startAgent()
+	lost := p.state(true)
+	if lost.AppliedPlanStored || lost.AppliedPlan != nil || lost.Phase != api.PhaseConfigured || lost.RunningPlanID != before.RunningPlanID {
+		t.Errorf("state without the plan: %+v", lost)
+	}
+	if stored, err := p.client.StorePlan(t.Context(), p.target, []byte("another")); stored || err != nil {
+		t.Errorf("another plan: stored %t, %v", stored, err)
+	}
+	if stored, err := p.client.StorePlan(t.Context(), p.target, request.Plan); !stored || err != nil {
+		t.Errorf("the plan: stored %t, %v", stored, err)
+	}
+	if diff := cmp.Diff(before, p.state(true)); diff != "" {
+		t.Errorf("state (-before +after):\n%s", diff)
+	}
+	p.stop()
+	p.startAgent()
+	if diff := cmp.Diff(before, p.state(true)); diff != "" {
+		t.Errorf("state after a restart (-before +after):\n%s", diff)
 	}
 }

@@ -177,6 +177,7 @@ func (s *Server) network(h *handlers) http.Handler {
 	mux.HandleFunc("GET "+api.RouteReady, h.ready)
 	mux.HandleFunc("GET "+api.RouteState, controller(h.addressed(h.state)))
 	mux.HandleFunc("POST "+api.RouteApply, controller(h.addressed(h.apply)))
+	mux.HandleFunc("PUT "+api.RoutePlan, controller(h.addressed(h.plan)))
 	mux.HandleFunc("PUT "+api.RouteEpoch, controller(h.addressed(h.epoch)))
 	return mux
 }

@@ -107,6 +107,8 @@ global
 const maxSetMetaBytes = 2 * api.MaxManifestBytes
 
 // loadSet reads a set's description and plan back. It does not hash the files.
+// A set whose plan is lost is still that set: its proof says which plan it was,
+// and the blob can be sent again.
 func loadSet(l layout, id string) (*set, error) {
 	loaded, err := describeSlot(l, slotOf(id))
 	if err != nil {
@@ -118,11 +120,8 @@ func loadSet(l layout, id string) (*set, error) {
 	if !loaded.isOutput() {
 		return loaded, nil
 	}
-	if loaded.plan, err = readBounded(filepath.Join(l.set(id), setPlan), api.MaxPlanBytes); err != nil {
-		return nil, fmt.Errorf("reading plan of set %s: %w", id, err)
-	}
-	if proof := api.PlanProof(loaded.plan); proof != loaded.PlanProof {
-		return nil, fmt.Errorf("plan of set %s has proof %s, want %s", id, proof, loaded.PlanProof)
+	if blob, err := readBounded(filepath.Join(l.set(id), setPlan), api.MaxPlanBytes); err == nil && api.PlanProof(blob) == loaded.PlanProof {
+		loaded.plan = blob
 	}
 	return loaded, nil
 }

@@ -101,7 +101,7 @@ func (s *slots) keep(j *journal) error {
 // empty removes the description first, so that a half-emptied slot is no set.
 func (s *slots) empty(slot string) error {
 	folder := s.layout.slot(slot)
-	for _, name := range []string{setMeta, setPlan, setNonce} {
+	for _, name := range []string{setMeta, setPlan, setPlan + ".tmp", setNonce} {
 		if err := s.removeIfThere(filepath.Join(folder, name)); err != nil {
 			return err
 		}
@@ -131,6 +131,9 @@ func (s *slots) removeIfThere(path string) error {
 // sweepLinks removes what an interrupted change left beside the sets.
 func (s *slots) sweepLinks() error {
 	leftovers := []string{s.layout.journal() + ".tmp", s.layout.nonce() + ".tmp", s.layout.forward(), s.layout.back()}
+	for i := range maxSlots {
+		leftovers = append(leftovers, filepath.Join(s.layout.slot(fmt.Sprintf("s%d", i)), setPlan+".tmp"))
+	}
 	for _, leftover := range leftovers {
 		if err := s.removeIfThere(leftover); err != nil {
 			return err

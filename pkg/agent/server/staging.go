@@ -149,7 +149,7 @@ func (st *staging) finish(s *set) error {
 	}
 	folder := st.layout.set(st.id)
 	added := map[string][]byte{setMeta: meta, setNonce: []byte(nonceConfig(st.layout, st.id))}
-	if s.isOutput() {
+	if len(s.plan) > 0 {
 		added[setPlan] = s.plan
 	}
 	for _, name := range []string{setPlan, setNonce, setMeta} {

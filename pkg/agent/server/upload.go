@@ -1,8 +1,6 @@
 package server
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -72,14 +70,9 @@ func (r *receiver) readManifest() (*api.Manifest, error) {
 // decodeManifest refuses members it does not know: one of them may be a
 // precondition that this agent would silently skip.
 func decodeManifest(raw []byte) (*api.Manifest, error) {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	decoder.DisallowUnknownFields()
 	var m api.Manifest
-	if err := decoder.Decode(&m); err != nil {
+	if err := decodeStrict(raw, &m); err != nil {
 		return nil, err
-	}
-	if _, err := decoder.Token(); !errors.Is(err, io.EOF) {
-		return nil, errors.New("more follows the manifest")
 	}
 	return &m, m.Validate()
 }
@@ -185,12 +178,12 @@ func (s *sourceReader) Read(p []byte) (int, error) {
 }
 
 // formOf opens the body of an apply, bounded in size and time.
-func formOf(w http.ResponseWriter, r *http.Request) (*multipart.Reader, error) {
+func formOf(w http.ResponseWriter, r *http.Request, patience time.Duration) (*multipart.Reader, error) {
 	control := http.NewResponseController(w)
-	if err := control.SetReadDeadline(time.Now().Add(uploadTimeout)); err != nil {
+	if err := control.SetReadDeadline(time.Now().Add(patience)); err != nil {
 		return nil, fmt.Errorf("bounding the upload: %w", err)
 	}
-	if err := control.SetWriteDeadline(time.Now().Add(uploadTimeout + maxReloadInterval + 2*reloadWait)); err != nil {
+	if err := control.SetWriteDeadline(time.Now().Add(patience + 2*reloadWait + askTimeout)); err != nil {
 		return nil, fmt.Errorf("bounding the answer: %w", err)
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, api.MaxApplyBytes)
