@@ -123,7 +123,7 @@ func (r *Recovery) Run(ctx context.Context) {
 	defer r.starts.Wait()
 	prep, done := r.flight.prepare(ctx)
 	defer done()
-	timer := time.NewTimer(0)
+	timer := time.NewTimer(idlePause)
 	defer timer.Stop()
 	for {
 		select {

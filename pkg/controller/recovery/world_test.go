@@ -359,13 +359,23 @@ func (w *world) during(t *testing.T, test func(x *term)) {
 	x := w.begin()
 	x.Blocked("RenderFailed", "line 3: missing key")
 	test(x)
+	w.quiet()
 	x.stop()
 	synctest.Wait()
 }
 
-func pass(d time.Duration) {
+// pass lets time go by. The locks order what the test read before it ahead of
+// what happens now.
+func (w *world) pass(d time.Duration) {
+	w.quiet()
 	time.Sleep(d)
 	synctest.Wait()
+}
+
+func (w *world) quiet() {
+	w.with(func() {})
+	w.store.mu.Lock()
+	defer w.store.mu.Unlock()
 }
 
 // replaceOrdinary is another publisher's promotion.
