@@ -200,7 +200,8 @@ func (r *runner) result(step Step, code int, answered []byte) Result {
 
 func (r *runner) save(name string, tree map[string]any) {
 	metadata, _ := tree["metadata"].(map[string]any)
-	if name == "" || metadata == nil {
+	// A refusal has no UID, and saves nothing.
+	if name == "" || metadata["uid"] == nil {
 		return
 	}
 	r.saved[name+".uid"], _ = metadata["uid"].(string)
@@ -263,6 +264,7 @@ func (r *runner) normal(value any, key string, drop []string) any {
 				tree[r.normalText(k)] = r.normal(item, k, drop)
 			}
 		}
+		sortUnordered(tree)
 		return tree
 	case string:
 		switch {
@@ -277,6 +279,15 @@ func (r *runner) normal(value any, key string, drop []string) any {
 		return r.normalText(v)
 	}
 	return value
+}
+
+// sortUnordered undoes two orders that mean nothing: managers are sorted by
+// whole seconds, and discovery by chance.
+func sortUnordered(tree map[string]any) {
+	for _, field := range []string{"managedFields", "resources"} {
+		items, _ := tree[field].([]any)
+		slices.SortFunc(items, func(a, b any) int { return bytes.Compare(mustEncode(a), mustEncode(b)) })
+	}
 }
 
 var (

@@ -99,9 +99,9 @@ func limitSteps() []Step {
 	}
 	const mebibyte = 1 << 20
 	return []Step{
-		post("an output of 1.48 MiB is stored", outputs, sized("big", mebibyte*148/100)).without("content"),
+		post("an output of 1.48 MiB is stored", outputs, sized("big", mebibyte*148/100)).without("content").saved("big"),
 		post("an output of 1.5 MiB is too large for etcd", outputs, sized("bigger", mebibyte*3/2)),
-		put("an update to 1.5 MiB is too large for etcd", outputs+"/big", strings.Replace(sized("big", mebibyte*3/2), `"name":`, `"resourceVersion":"{a.rv}","name":`, 1)).statusOnly(),
+		put("an update to 1.5 MiB is too large for etcd", outputs+"/big", strings.Replace(sized("big", mebibyte*3/2), `"name":`, `"resourceVersion":"{big.rv}","name":`, 1)),
 		post("an output of 2.1 MiB is too large for etcd's client", outputs, sized("biggest", mebibyte*21/10)),
 		post("a body of more than 3 MiB is too large", outputs, sized("huge", 3*mebibyte)),
 		remove("the large output is deleted", outputs+"/big", ""),
