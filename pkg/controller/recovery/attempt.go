@@ -58,6 +58,13 @@ func (r *Recovery) attempt(ctx, prep context.Context, cause Cause) time.Duration
 	if len(due) == 0 {
 		return r.idle(split, wait)
 	}
+	if f := joined(split.Refusals); f != nil && f.Quiet {
+		// Nothing stands in the way but a pod that is starting: its few seconds
+		// are not worth reading everything again and again.
+		r.metrics.Attempts.WithLabelValues(outcomeRefused).Inc()
+		r.refuse(ctx, f, cause, excluded)
+		return r.pauseAfter(f)
+	}
 	d, refusal, err := r.decide(prep, fleet)
 	switch {
 	case prep.Err() != nil || errors.Is(err, fencing.ErrFenced):
@@ -102,7 +109,7 @@ func (r *Recovery) due(bootstrap []Pod) (due []Pod, wait time.Duration) {
 	for _, pod := range bootstrap {
 		h, held := r.held[pod.UID]
 		switch {
-		case r.flying[pod.UID]:
+		case r.flying[pod.UID] != nil:
 		case held:
 			wait = min(wait, time.Until(h.until))
 		default:

@@ -90,7 +90,8 @@ type notes struct {
 	told map[[2]string]bool
 }
 
-// isNews reports whether the text was not told yet, and remembers it.
+// isNews reports whether the text was not told yet, and remembers it. Callers
+// leave out the pods that are not counted: they come and go with every rollout.
 func (n *notes) isNews(reason, text string) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -50,8 +50,8 @@ type Recovery struct {
 	active activation
 	// seen is when each pod was discovered first in this term.
 	seen map[string]time.Time
-	// flying are the pods that are being started.
-	flying map[string]bool
+	// flying are the pods that are being started; each can be given up.
+	flying map[string]context.CancelFunc
 	held   map[string]hold
 }
 
@@ -61,7 +61,7 @@ func New(settings Settings, parts Parts, metrics *Metrics) *Recovery {
 	return &Recovery{
 		settings: settings.withDefaults(), parts: parts, metrics: metrics,
 		wake: make(chan struct{}, 1), checks: checks{turn: make(chan struct{}, 1)},
-		seen: map[string]time.Time{}, flying: map[string]bool{}, held: map[string]hold{},
+		seen: map[string]time.Time{}, flying: map[string]context.CancelFunc{}, held: map[string]hold{},
 	}
 }
 
@@ -151,6 +151,7 @@ func (r *Recovery) step(ctx, prep context.Context) time.Duration {
 	for _, e := range endings {
 		r.landed(ctx, e)
 	}
+	r.abandon()
 	if converged {
 		return r.retire(ctx)
 	}

@@ -445,6 +445,35 @@ func TestCancelWaitsForWhatIsUnderWay(t *testing.T) {
 	})
 }
 
+func TestNobodyWaitsForAPodThatIsGone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWorld(t, publish(t, site(t, "one")))
+		w.add("lost", bootstrapState()).delay = time.Hour
+		w.during(t, func(x *term) {
+			w.pass(time.Second)
+			ended := make(chan error)
+			go func() { ended <- x.Cancel(context.Background()) }()
+			w.pass(time.Minute)
+			select {
+			case err := <-ended:
+				t.Errorf("Cancel() = %v while the pod was there and silent, want it to wait", err)
+			default:
+			}
+			w.remove("lost")
+			x.Wake()
+			w.pass(time.Second)
+			select {
+			case err := <-ended:
+				if err != nil {
+					t.Error(err)
+				}
+			default:
+				t.Error("Cancel() still waits a second after the pod went away")
+			}
+		})
+	})
+}
+
 func TestCancelKeepsAStartFromBeginning(t *testing.T) {
 	one := site(t, "one")
 	for name, place := range map[string]func(w *world, cancel func()){
@@ -486,9 +515,6 @@ func TestTheMarksOfRecoveryStayUntilARenderConverged(t *testing.T) {
 		w := newWorld(t, publish(t, one))
 		w.add("new", bootstrapState())
 		w.during(t, func(x *term) {
-			if x.gauge() != 0 {
-				t.Errorf("gauge %v before anything was scheduled, want 0", x.gauge())
-			}
 			w.pass(time.Second)
 			if err := x.Cancel(context.Background()); err != nil {
 				t.Error(err)
@@ -530,7 +556,7 @@ func TestAMarkThatCannotBeWrittenCostsNoCapacity(t *testing.T) {
 	})
 }
 
-func TestTheMarkKeepsItsTimeWithinATerm(t *testing.T) {
+func TestTwoPodsGetOneMarkAndOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := site(t, "one")
 		w := newWorld(t, publish(t, one))
@@ -538,10 +564,11 @@ func TestTheMarkKeepsItsTimeWithinATerm(t *testing.T) {
 		w.during(t, func(x *term) {
 			w.pass(time.Minute)
 			w.add("b", bootstrapState())
+			w.with(func() { w.excluded = []Excluded{{Name: "c", Why: "it has no address"}} })
 			x.Wake()
 			w.pass(time.Minute)
-			if len(w.activations) != 1 {
-				t.Errorf("%d writes of the mark for two pods, want 1", len(w.activations))
+			if len(w.activations) != 1 || len(w.told()) != 1 {
+				t.Errorf("%d writes of the mark and events %q for two pods, want one of each", len(w.activations), w.told())
 			}
 		})
 	})

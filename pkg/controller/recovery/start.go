@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -39,43 +40,66 @@ type launch struct {
 type ending struct {
 	launch
 	err error
+	// abandoned says that the pod went away meanwhile.
+	abandoned bool
 }
 
 // launch starts one pod in a goroutine that Run waits for. ctx is the term's: an
-// apply is never broken off in the middle.
+// apply is never broken off in the middle, unless its pod is gone.
 func (r *Recovery) launch(ctx, prep context.Context, l launch) {
 	if len(r.flying) >= maxStarts {
 		return // the end of another start wakes the next attempt
 	}
-	r.flying[l.pod.UID] = true
+	own, cancel := context.WithCancel(ctx)
+	r.flying[l.pod.UID] = cancel
 	r.starts.Go(func() {
-		flies := false
-		land := func() {
-			if flies {
-				r.flight.leave()
-			}
-			flies = false
-		}
-		err := r.parts.Agents.Start(ctx, Order{
-			Pod: l.pod, Output: l.decision.choice.Output,
-			Guard: func(ctx context.Context) error {
-				land() // called again: the apply before it was a conflict
-				if err := r.guard(ctx, prep, l); err != nil {
-					return err
-				}
-				if flies = r.flight.enter(); !flies {
-					return errCancelled
-				}
-				return nil
-			},
-		})
+		defer cancel()
+		err := r.fly(own, prep, l)
 		r.checks.ended(l.pod.UID)
 		r.mu.Lock()
-		r.endings = append(r.endings, ending{launch: l, err: err})
+		r.endings = append(r.endings, ending{launch: l, err: err, abandoned: own.Err() != nil && ctx.Err() == nil})
 		r.mu.Unlock()
-		land()
 		r.Wake()
 	})
+}
+
+// fly counts as under way from the moment that a guard lets the apply begin.
+func (r *Recovery) fly(ctx, prep context.Context, l launch) error {
+	flies := false
+	land := func() {
+		if flies {
+			r.flight.leave()
+		}
+		flies = false
+	}
+	defer land()
+	return r.parts.Agents.Start(ctx, Order{
+		Pod: l.pod, Output: l.decision.choice.Output,
+		Guard: func(ctx context.Context) error {
+			land() // called again: the apply before it met a conflict
+			if err := r.guard(ctx, prep, l); err != nil {
+				return err
+			}
+			if flies = r.flight.enter(); !flies {
+				return errCancelled
+			}
+			return nil
+		},
+	})
+}
+
+// abandon gives up the starts of pods that are gone. They can load nothing any
+// more, and nobody should have to wait for their answer.
+func (r *Recovery) abandon() {
+	if len(r.flying) == 0 {
+		return
+	}
+	pods, _ := r.parts.Fleet.Pods()
+	for uid, cancel := range r.flying {
+		if !slices.ContainsFunc(pods, func(p Pod) bool { return p.UID == uid }) {
+			cancel()
+		}
+	}
 }
 
 // landed takes note of how a start ended.
@@ -87,8 +111,8 @@ func (r *Recovery) landed(ctx context.Context, e ending) {
 		logger.Info("Started a pod from a checkpoint", "checksum", e.decision.target.Checksum)
 		return
 	}
-	if errors.Is(e.err, errCancelled) || errors.Is(e.err, fencing.ErrFenced) || ctx.Err() != nil {
-		logger.V(2).Info("Started no pod, recovery or the term has ended", "err", e.err)
+	if errors.Is(e.err, errCancelled) || errors.Is(e.err, fencing.ErrFenced) || e.abandoned || ctx.Err() != nil {
+		logger.V(2).Info("Started no pod, it is gone, or recovery or the term has ended", "err", e.err)
 		return
 	}
 	outcome := outcomeFailed
