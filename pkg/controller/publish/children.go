@@ -9,7 +9,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
-	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
@@ -92,9 +91,9 @@ type childSet struct {
 }
 
 // ensureChildren makes every file of the output exist as it should be. It gives
-// the UID of each and how many had to be written.
-func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet) (uids []types.UID, written int, err error) {
-	uids = make([]types.UID, len(e.files))
+// what is stored of each and how many had to be written.
+func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet) (children []*child, written int, err error) {
+	children = make([]*child, len(e.files))
 	var wrote atomic.Int64
 	err = inParallel(ctx, len(e.files), func(i int) error {
 		stored, changed, err := p.ensureChild(ctx, &e.files[i], set)
@@ -104,10 +103,10 @@ func (p *Publisher) ensureChildren(ctx context.Context, e *encoded, set childSet
 		if err != nil {
 			return fmt.Errorf("publish %s: %w", e.files[i].Path, err)
 		}
-		uids[i] = stored.GetUID()
+		children[i] = stored
 		return nil
 	})
-	return uids, int(wrote.Load()), err
+	return children, int(wrote.Load()), err
 }
 
 func (p *Publisher) ensureChild(ctx context.Context, f *file, set childSet) (stored *child, wrote bool, err error) {

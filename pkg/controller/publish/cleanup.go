@@ -31,10 +31,11 @@ func (p *Publisher) sweep(ctx context.Context, living map[string]string) error {
 	}
 	p.statuses.compare(ordinary, found)
 	if living == nil {
+		p.statuses.seen(ordinary, found)
 		return nil
 	}
 	unwanted := p.statuses.unwanted(living)
-	_, _, err = p.updateStatus(ctx, ordinary, func(cfg *v1alpha1.HAProxyCfg) bool {
+	ordinary, _, err = p.updateStatus(ctx, ordinary, func(cfg *v1alpha1.HAProxyCfg) bool {
 		kept := without(cfg.Status.DeployedToPods, unwanted)
 		if len(kept) == len(cfg.Status.DeployedToPods) {
 			return false
@@ -46,26 +47,34 @@ func (p *Publisher) sweep(ctx context.Context, living map[string]string) error {
 		return err
 	}
 	self := outputOwner(ordinary)
-	return inParallel(ctx, len(found.order), func(i int) error {
+	left := make([]*child, len(found.order))
+	err = inParallel(ctx, len(found.order), func(i int) error {
 		key := found.order[i]
-		c := found.found[key]
-		if !self.controls(c) {
+		left[i] = found.found[key]
+		if !self.controls(left[i]) {
 			return nil
 		}
-		if err := p.removeEntries(ctx, p.kindNamed(key.kind), c, unwanted); err != nil {
+		var err error
+		if left[i], err = p.removeEntries(ctx, p.kindNamed(key.kind), left[i], unwanted); err != nil {
 			return fmt.Errorf("remove entries from %s %s: %w", key.kind, key.name, err)
 		}
 		return nil
 	})
+	if err != nil {
+		return err
+	}
+	for i, key := range found.order {
+		found.found[key] = left[i]
+	}
+	p.statuses.seen(ordinary, found)
+	return nil
 }
 
-func (p *Publisher) removeEntries(ctx context.Context, k childKind, c *child, unwanted func(v1alpha1.PodDeploymentStatus) bool) error {
-	return p.retry(ctx, func(ctx context.Context, again bool) error {
+// removeEntries gives the object as it is then, nil if it is gone.
+func (p *Publisher) removeEntries(ctx context.Context, k childKind, c *child, unwanted func(v1alpha1.PodDeploymentStatus) bool) (*child, error) {
+	err := p.retry(ctx, func(ctx context.Context, again bool) error {
 		if again {
 			live, err := k.get(ctx, c.GetName())
-			if apierrors.IsNotFound(err) {
-				return nil
-			}
 			if err != nil {
 				return err
 			}
@@ -78,12 +87,17 @@ func (p *Publisher) removeEntries(ctx context.Context, k childKind, c *child, un
 		if err := p.fence.Check(ctx); err != nil {
 			return err
 		}
-		_, err := k.status().setEntries(ctx, c, kept)
-		if apierrors.IsNotFound(err) {
-			return nil
+		written, err := k.status().setEntries(ctx, c, kept)
+		if err != nil {
+			return explain(err, "write the status of %s", c.GetName())
 		}
-		return err
+		c = written
+		return nil
 	})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	return c, err
 }
 
 func without(entries []v1alpha1.PodDeploymentStatus, unwanted func(v1alpha1.PodDeploymentStatus) bool) []v1alpha1.PodDeploymentStatus {

@@ -38,7 +38,8 @@ type childKind interface {
 type statusKind interface {
 	entries(c *child) []v1alpha1.PodDeploymentStatus
 	setEntries(ctx context.Context, c *child, entries []v1alpha1.PodDeploymentStatus) (*child, error)
-	apply(ctx context.Context, name string, patch []byte, manager string) (*child, error)
+	object(ctx context.Context, name string) (metav1.Object, error)
+	apply(ctx context.Context, name string, patch []byte, manager string) (metav1.Object, error)
 }
 
 // kind is a childKind by what differs between the types.
@@ -136,12 +137,12 @@ func (s *statusOf[T, L]) setEntries(ctx context.Context, c *child, entries []v1a
 	return &child{Object: stored, stored: s.translate(stored)}, nil
 }
 
-func (s *statusOf[T, L]) apply(ctx context.Context, name string, patch []byte, manager string) (*child, error) {
-	stored, err := s.client.Patch(ctx, name, types.ApplyPatchType, patch, applyOptions(manager), "status")
-	if err != nil {
-		return nil, err
-	}
-	return &child{Object: stored, stored: s.translate(stored)}, nil
+func (s *statusOf[T, L]) object(ctx context.Context, name string) (metav1.Object, error) {
+	return s.client.Get(ctx, name, metav1.GetOptions{})
+}
+
+func (s *statusOf[T, L]) apply(ctx context.Context, name string, patch []byte, manager string) (metav1.Object, error) {
+	return s.client.Patch(ctx, name, types.ApplyPatchType, patch, applyOptions(manager), "status")
 }
 
 func applyOptions(manager string) metav1.PatchOptions {

@@ -34,7 +34,7 @@ func (p *Publisher) publishOrdinary(ctx context.Context, e *encoded) (changed bo
 	name := func(f *file) string {
 		return checkpoint.OrdinaryChildName(f.Descriptor, f.checksum, cfg.Name, string(cfg.UID))
 	}
-	uids, written, err := p.ensureChildren(ctx, e, childSet{
+	children, written, err := p.ensureChildren(ctx, e, childSet{
 		owner: outputOwner(cfg), labels: ordinaryLabels(cfg.Name), claim: rand.Text(),
 		name: name, committed: before, listed: found,
 	})
@@ -50,7 +50,7 @@ func (p *Publisher) publishOrdinary(ctx context.Context, e *encoded) (changed bo
 	if err != nil {
 		return changed, err
 	}
-	p.statuses.published(cfg, e, name, uids)
+	p.statuses.published(cfg, e, name, children)
 	p.statuses.compare(cfg, found)
 	// The output's own files that were listed before the first write and that the
 	// committed references do not name go, those of older forms included.

@@ -29,8 +29,12 @@ const (
 	maxAppliesPerStep = 64
 )
 
-// errStepFull says that there are more entries than one step writes.
-var errStepFull = errors.New("more entries than one step writes")
+var (
+	// errStepFull says that there are more entries than one step writes.
+	errStepFull = errors.New("more entries than one step writes")
+	// errAnew says that an object is gone, or another one under the same name.
+	errAnew = errors.New("object is gone or was created anew")
+)
 
 // runStatuses applies entries, removes those of gone pods, and holds what was
 // applied against live objects in drift rounds. A failure leaves it due. It
@@ -109,14 +113,21 @@ func (p *Publisher) applyEntries(ctx context.Context) error {
 // stores nothing when nothing changed.
 func (p *Publisher) applyOwn(ctx context.Context, pod string, room *int) error {
 	s := p.statuses
-	to := target{key: objectKey{kind: v1alpha1.KindCfg, name: s.cfg.Name}, uid: s.cfg.UID}
-	to.apply = func(ctx context.Context, patch []byte, manager string) (metav1.Object, error) {
-		return p.clients.Outputs.Patch(ctx, to.key.name, types.ApplyPatchType, patch, applyOptions(manager), "status")
+	to := target{
+		key: objectKey{kind: v1alpha1.KindCfg, name: s.cfg.Name}, uid: s.cfg.UID, version: s.cfg.ResourceVersion,
+		get: func(ctx context.Context, name string) (metav1.Object, error) {
+			return p.clients.Outputs.Get(ctx, name, metav1.GetOptions{})
+		},
+		apply: func(ctx context.Context, name string, patch []byte, manager string) (metav1.Object, error) {
+			return p.clients.Outputs.Patch(ctx, name, types.ApplyPatchType, patch, applyOptions(manager), "status")
+		},
 	}
-	err := p.applyEntry(ctx, room, s.entries[pod], to)
-	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-		s.cfg = nil // it was recreated; its new UID is read before the next try
+	version, err := p.applyEntry(ctx, room, s.entries[pod], to)
+	if errors.Is(err, errAnew) {
+		s.cfg = nil // read before the next try
+		return err
 	}
+	s.cfg.ResourceVersion = version
 	return err
 }
 
@@ -128,68 +139,97 @@ func (p *Publisher) applyToFiles(ctx context.Context, pod string, room *int) err
 	if entry.Checksum != s.cfg.Spec.Checksum || entry.LastError != "" {
 		return nil
 	}
-	for _, f := range s.files {
+	for i := range s.files {
+		f := &s.files[i]
 		onFile := v1alpha1.PodDeploymentStatus{
 			PodName: pod, PodUID: entry.PodUID, PodRuntimeID: entry.PodRuntimeID, Checksum: f.checksum,
 		}
-		if was, ok := s.applied[appliedKey{pod: pod, object: f.key}]; ok && was.uid == f.uid && reflect.DeepEqual(was.entry, onFile) {
+		was, known := s.applied[appliedKey{pod: pod, object: f.key}]
+		if f.uid == "" || known && was.uid == f.uid && reflect.DeepEqual(was.entry, onFile) {
 			continue
 		}
-		err := p.applyEntry(ctx, room, onFile, target{
-			key: f.key, uid: f.uid,
-			apply: func(ctx context.Context, patch []byte, manager string) (metav1.Object, error) {
-				return p.kindNamed(f.key.kind).status().apply(ctx, f.key.name, patch, manager)
-			},
+		status := p.kindNamed(f.key.kind).status()
+		version, err := p.applyEntry(ctx, room, onFile, target{
+			key: f.key, uid: f.uid, version: f.version, get: status.object, apply: status.apply,
 		})
-		if apierrors.IsNotFound(err) || apierrors.IsConflict(err) {
-			continue // the next publication puts it right, and then the entry
+		if errors.Is(err, errAnew) {
+			f.uid = "" // the next publication puts it right, and then the entry
+			continue
 		}
 		if err != nil {
 			return err
 		}
+		f.version = version
 	}
 	return nil
 }
 
-// target is the object that an entry is applied to.
+// target is the object that an entry is applied to, as it was seen last.
 type target struct {
-	key   objectKey
-	uid   types.UID
-	apply func(ctx context.Context, patch []byte, manager string) (metav1.Object, error)
+	key     objectKey
+	uid     types.UID
+	version string
+	get     func(ctx context.Context, name string) (metav1.Object, error)
+	apply   func(ctx context.Context, name string, patch []byte, manager string) (metav1.Object, error)
 }
 
-// applyEntry applies one entry and remembers what the object showed then. What
-// the API server refuses for good is told and left.
-func (p *Publisher) applyEntry(ctx context.Context, room *int, entry v1alpha1.PodDeploymentStatus, to target) error {
-	if *room--; *room < 0 {
-		return errStepFull
+// applyEntry applies one entry and remembers what the object showed then. It
+// gives the object's version since. What the API server refuses for good is told
+// and left.
+func (p *Publisher) applyEntry(ctx context.Context, room *int, entry v1alpha1.PodDeploymentStatus, to target) (version string, err error) {
+	key := appliedKey{pod: entry.PodName, object: to.key}
+	if was, ok := p.statuses.refused[key]; ok && reflect.DeepEqual(was, entry) {
+		return to.version, nil
 	}
-	if err := p.fence.Check(ctx); err != nil {
-		return err
+	if *room--; *room < 0 {
+		return to.version, errStepFull
 	}
 	manager := managerOf(entry.PodName)
-	object, err := to.apply(ctx, entryPatch(to, entry), manager)
+	var object metav1.Object
+	err = p.retry(ctx, func(ctx context.Context, again bool) error {
+		if again {
+			live, err := to.get(ctx, to.key.name)
+			if err != nil {
+				return err
+			}
+			if live.GetUID() != to.uid {
+				return errAnew
+			}
+			to.version = live.GetResourceVersion()
+		}
+		if err := p.fence.Check(ctx); err != nil {
+			return err
+		}
+		var err error
+		object, err = to.apply(ctx, to.key.name, entryPatch(to, entry), manager)
+		return err
+	})
+	if apierrors.IsNotFound(err) {
+		err = errAnew
+	}
 	if err != nil {
 		err = explain(err, "apply the entry of pod %s to %s %s", entry.PodName, to.key.kind, to.key.name)
 		if errors.Is(err, ErrRefused) {
 			p.metrics.Publishes.WithLabelValues(whatStatus, outcomeRefused).Inc()
 			klog.FromContext(ctx).Error(err, "A pod's entry was refused for good")
-			return nil
+			p.statuses.refused[key] = entry
+			return to.version, nil
 		}
-		return err
+		return to.version, err
 	}
-	p.statuses.applied[appliedKey{pod: entry.PodName, object: to.key}] = applied{
+	p.statuses.applied[key] = applied{
 		uid: object.GetUID(), entry: entry, managed: managedBy(object, manager),
 	}
-	return nil
+	return object.GetResourceVersion(), nil
 }
 
-// entryPatch is the applied form of one entry. The UID keeps it off an object
-// that was created anew.
+// entryPatch is the applied form of one entry. The API server does not compare
+// the UID when a status is applied, but it does compare the version, and that
+// keeps the entry off an object that was created anew.
 func entryPatch(to target, entry v1alpha1.PodDeploymentStatus) []byte {
 	raw, err := json.Marshal(map[string]any{
 		"apiVersion": v1alpha1.SchemeGroupVersion.String(), "kind": to.key.kind,
-		"metadata": map[string]any{"name": to.key.name, "uid": to.uid},
+		"metadata": map[string]any{"name": to.key.name, "uid": to.uid, "resourceVersion": to.version},
 		"status":   map[string]any{"deployedToPods": []v1alpha1.PodDeploymentStatus{entry}},
 	})
 	if err != nil {

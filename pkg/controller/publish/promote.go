@@ -98,10 +98,11 @@ func (p *Publisher) writePointers(ctx context.Context, ordinary *v1alpha1.HAProx
 			Name: pointer.Name, UID: types.UID(pointer.UID), Checksum: pointer.Checksum,
 		})
 	}
-	_, err := p.clients.Outputs.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
+	written, err := p.clients.Outputs.UpdateStatus(ctx, changed, metav1.UpdateOptions{})
 	if err != nil {
 		return explain(err, "write the pointers of output %s", ordinary.Name)
 	}
+	p.statuses.wrote(written)
 	return nil
 }
 

@@ -26,14 +26,18 @@ type statuses struct {
 	todo, todoFiles map[string]bool
 	// applied are the entries that objects are known to carry.
 	applied map[appliedKey]applied
+	// refused are the entries that the API server will never take.
+	refused map[appliedKey]v1alpha1.PodDeploymentStatus
 	// compared is when that was last held against live objects.
 	compared time.Time
 }
 
 // publishedFile is a file of the ordinary output that carries entries.
 type publishedFile struct {
-	key      objectKey
+	key objectKey
+	// uid is empty once the object is known not to be the published one.
 	uid      types.UID
+	version  string
 	checksum string
 }
 
@@ -54,20 +58,21 @@ func newStatuses() *statuses {
 		room:    fleetRoom,
 		entries: map[string]v1alpha1.PodDeploymentStatus{},
 		todo:    map[string]bool{}, todoFiles: map[string]bool{},
-		applied: map[appliedKey]applied{},
+		applied: map[appliedKey]applied{}, refused: map[appliedKey]v1alpha1.PodDeploymentStatus{},
 	}
 }
 
 // published takes the output that was just published. Its files may be new, so
 // the entries on them are looked at again.
-func (s *statuses) published(cfg *v1alpha1.HAProxyCfg, e *encoded, name func(*file) string, uids []types.UID) {
-	s.cfg = cfg
+func (s *statuses) published(cfg *v1alpha1.HAProxyCfg, e *encoded, name func(*file) string, children []*child) {
+	s.cfg = cfg.DeepCopy()
 	s.room = e.entryRoom
 	s.files = s.files[:0]
 	for i := range e.files {
 		if f := &e.files[i]; !f.Family.IsSecret() {
 			s.files = append(s.files, publishedFile{
-				key: objectKey{kind: f.Family.Kind(), name: name(f)}, uid: uids[i], checksum: f.checksum,
+				key: objectKey{kind: f.Family.Kind(), name: name(f)}, checksum: f.checksum,
+				uid: children[i].GetUID(), version: children[i].GetResourceVersion(),
 			})
 		}
 	}
@@ -92,6 +97,29 @@ func (s *statuses) compare(cfg *v1alpha1.HAProxyCfg, found *listed) {
 		if c := found.found[key.object]; c == nil || !was.shownBy(c, c.entries, key.pod) {
 			delete(s.applied, key)
 			s.todoFiles[key.pod] = true
+		}
+	}
+}
+
+// wrote takes the ordinary output as it was just written.
+func (s *statuses) wrote(cfg *v1alpha1.HAProxyCfg) {
+	if s.cfg != nil && s.cfg.UID == cfg.UID {
+		s.cfg.ResourceVersion = cfg.ResourceVersion
+	}
+}
+
+// seen takes what the output and its files are now.
+func (s *statuses) seen(cfg *v1alpha1.HAProxyCfg, found *listed) {
+	if s.cfg == nil || s.cfg.UID != cfg.UID {
+		s.cfg = cfg.DeepCopy()
+	}
+	s.wrote(cfg)
+	for i := range s.files {
+		f := &s.files[i]
+		if c := found.found[f.key]; c == nil || c.GetUID() != f.uid {
+			f.uid = ""
+		} else {
+			f.version = c.GetResourceVersion()
 		}
 	}
 }
@@ -122,6 +150,11 @@ func (s *statuses) keep(living map[string]string) {
 	for key, was := range s.applied {
 		if isGone(was.entry, living) {
 			delete(s.applied, key)
+		}
+	}
+	for key, entry := range s.refused {
+		if isGone(entry, living) {
+			delete(s.refused, key)
 		}
 	}
 }
