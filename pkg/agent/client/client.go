@@ -55,7 +55,7 @@ type Client struct {
 
 // New reads the certificates once and fails when they cannot be used.
 func New(config Config) (*Client, error) {
-	files, err := mtls.Open(config.CertDir)
+	files, err := mtls.Open(config.CertDir, mtls.MaxPreviousTrust)
 	if err != nil {
 		return nil, err
 	}

@@ -11,6 +11,12 @@
 // watcher leaves the trust out, and grpc's pemfile prints the key into its log
 // when certificate and key do not match.
 //
-// Its limit: removed trust ends with the next request, not within one, and the
-// previous trust is not kept beside the new one. Put both into ca.crt to rotate.
+// Trust that is replaced stays valid beside the new one for a time that the
+// process chose when it opened the folder, at most MaxPreviousTrust. To revoke
+// trust at once, open with none, or start the process anew: what was removed is
+// remembered in memory alone.
+//
+// Its limit: trust ends with the next request, not within one. A peer that gets
+// new certificate and new trust in one step is only reached once this side has
+// the new trust as well; put both into ca.crt first to rotate without a gap.
 package mtls

@@ -28,7 +28,7 @@ func newAuthority(t *testing.T) authority {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
 	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
-		NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
+		NotAfter: time.Now().Add(72 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	must(t, err)
 	cert, err := x509.ParseCertificate(raw)
@@ -76,7 +76,7 @@ func TestAuthorize(t *testing.T) {
 	dir := t.TempDir()
 	certificate, key := ours.issue(t, unchanged)
 	lay(t, dir, certificate, key, ours.pem())
-	files, err := Open(dir)
+	files, err := Open(dir, 0)
 	must(t, err)
 	var wrongRole *RoleError
 	tests := []struct {
@@ -135,7 +135,7 @@ func TestDamagedFiles(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			dir := t.TempDir()
 			lay(t, dir, certificate, key, a.pem())
-			files, err := Open(dir)
+			files, err := Open(dir, 0)
 			must(t, err)
 			good := files.current
 			lay(t, dir, tc.certificate, tc.key, tc.ca)
@@ -146,7 +146,7 @@ func TestDamagedFiles(t *testing.T) {
 			if files.current != good {
 				t.Error("the last good reading is gone")
 			}
-			if _, err := Open(dir); err == nil {
+			if _, err := Open(dir, 0); err == nil {
 				t.Error("opened damaged files")
 			}
 		})

@@ -27,6 +27,9 @@ type Config struct {
 	// CertDir holds tls.crt, tls.key and ca.crt of the agent's role.
 	CertDir string
 
+	// PreviousTrust is how long a replaced ca.crt stays valid.
+	PreviousTrust time.Duration
+
 	// HAProxyBinary is only asked for the reason of a refusal.
 	HAProxyBinary string
 	// MinReloadInterval is the least time between two reloads. The reload of an

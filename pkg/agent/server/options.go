@@ -8,6 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/spf13/pflag"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/mtls"
 )
 
 // Defaults of the flags. The ports are those of the project's manifests.
@@ -36,6 +38,8 @@ func (o *Options) AddFlags(flags *pflag.FlagSet, env func(string) string) {
 	flags.StringVar(&c.ListenAddress, "listen", net.JoinHostPort(ip, defaultPort), "address of the API, TLS 1.3 with client certificates ($POD_IP)")
 	flags.StringVar(&c.HealthAddress, "health-listen", net.JoinHostPort(ip, defaultHealth), "address of /healthz, /readyz and /metrics ($POD_IP)")
 	flags.StringVar(&c.CertDir, "tls-dir", defaultCertDir, "folder with tls.crt, tls.key and ca.crt, re-read while running")
+	flags.DurationVar(&c.PreviousTrust, "previous-trust", mtls.MaxPreviousTrust,
+		"how long a replaced ca.crt stays valid beside the new one, at most 24h; 0 revokes it at once")
 	flags.StringVar(&c.HAProxyBinary, "haproxy", "haproxy", "binary that is asked why it refuses a configuration, where the running version does not say")
 	flags.DurationVar(&c.MinReloadInterval, "min-reload-interval", defaultInterval, "least time between two reloads, at most 1m; the reload of an apply that comes sooner is scheduled for its end")
 	flags.IntVar(&c.MaxOldWorkers, "max-old-workers", defaultMaxOldWorkers,

@@ -53,7 +53,7 @@ func New(config Config) (*Server, error) {
 	if err != nil {
 		return nil, err
 	}
-	certs, err := mtls.Open(config.CertDir)
+	certs, err := mtls.Open(config.CertDir, config.PreviousTrust)
 	if err != nil {
 		return nil, err
 	}
