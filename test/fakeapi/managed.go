@@ -134,6 +134,16 @@ func checkOptions(r *request) error {
 
 // track records in next's managedFields who changed what since live.
 func (s *Server) track(r *request, live, next runtime.Object) error {
+	if s.options.TrackFromApply {
+		before, after := live.(metav1.Object), next.(metav1.Object)
+		if len(before.GetManagedFields()) == 0 {
+			after.SetManagedFields(nil)
+			return nil
+		}
+	}
+	if trackRenewal(r, live, next) {
+		return nil
+	}
 	tracked := r.kind.managers[r.Subresource].UpdateNoErrors(live, next, managerOf(r))
 	if tracked != next {
 		return fmt.Errorf("the field manager replaced a %T", next)

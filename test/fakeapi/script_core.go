@@ -130,7 +130,7 @@ func listSteps() []Step {
 		get("a match without a version is refused", leases+"?resourceVersionMatch=Exact").statusOnly(),
 		get("a version of the future is not there yet", outputs+"?resourceVersion=999999999999&resourceVersionMatch=NotOlderThan").statusOnly(),
 		get("a version that is none is refused", outputs+"?resourceVersion=x").statusOnly(),
-		get("an empty list is a list", maps),
+		get("an empty list is a list", mapFiles),
 		{Name: "a method nobody knows is refused", Method: http.MethodPut, Path: outputs, Body: cfg(`"name":"a"`, someSpec), OnlyStatus: true},
 	}
 }

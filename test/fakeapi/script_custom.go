@@ -17,7 +17,7 @@ const (
 const (
 	ours      = "/apis/haproxy-haptic.org/v1alpha1/namespaces/{ns}/"
 	outputs   = ours + "haproxycfgs"
-	maps      = ours + "haproxymapfiles"
+	mapFiles  = ours + "haproxymapfiles"
 	templates = ours + "haproxytemplateconfigs"
 	leases    = "/apis/coordination.k8s.io/v1/namespaces/{ns}/leases"
 	core      = "/api/v1/namespaces/{ns}/"
@@ -130,7 +130,7 @@ func createSteps() []Step {
 			cfg(`"name":"system","uid":"mine","generation":9,"creationTimestamp":"2001-01-01T00:00:00Z","deletionTimestamp":"2001-01-01T00:00:00Z"`, someSpec)),
 		post("defaults are filled in", templates, `{"apiVersion":"haproxy-haptic.org/v1alpha1","kind":"HAProxyTemplateConfig","metadata":{"name":"t"},
 			"spec":{"controller":{"leaderElection":{}},"haproxyConfig":{"template":"x"},"podSelector":{"matchLabels":{"a":"b"}},"watchedResources":{}}}`).saved("t"),
-		post("a rule in CEL is enforced", maps, `{"apiVersion":"haproxy-haptic.org/v1alpha1","kind":"HAProxyMapFile","metadata":{"name":"m"},
+		post("a rule in CEL is enforced", mapFiles, `{"apiVersion":"haproxy-haptic.org/v1alpha1","kind":"HAProxyMapFile","metadata":{"name":"m"},
 			"spec":{"path":"/m","mapName":"m","checksum":"s"}}`),
 		post("a creation under a name is not allowed", outputs+"/a", cfg(`"name":"a"`, someSpec)),
 		get("an output is read", outputs+"/a"),

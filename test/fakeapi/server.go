@@ -21,6 +21,11 @@ type Options struct {
 	Now func() time.Time
 	// AutoGC collects garbage at once after each deletion, within the request.
 	AutoGC bool
+	// TrackFromApply leaves managedFields out until an object is applied to, as
+	// servers did when they were new. It saves half of an update's cost where
+	// nobody looks at them; the appliers' entries are the same but that those
+	// of earlier updaters are one entry, "before-first-apply".
+	TrackFromApply bool
 	// History is how many changes of one resource a watch can go back; 1024 if
 	// zero. An older version is answered 410.
 	History int

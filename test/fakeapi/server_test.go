@@ -200,7 +200,12 @@ func TestClientsOfAllKindsFindTheirWay(t *testing.T) {
 }
 
 func BenchmarkLeaseUpdate(b *testing.B) {
-	s := New(Options{})
+	b.Run("tracked", func(b *testing.B) { benchmarkLeaseUpdate(b, Options{}) })
+	b.Run("tracked from apply", func(b *testing.B) { benchmarkLeaseUpdate(b, Options{TrackFromApply: true}) })
+}
+
+func benchmarkLeaseUpdate(b *testing.B, o Options) {
+	s := New(o)
 	core, _ := clientsOf(b, s, "one")
 	leases := core.CoordinationV1().Leases(ns)
 	current, err := leases.Create(b.Context(), lease("l"), metav1.CreateOptions{})

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -255,6 +256,9 @@ func (s *Server) sameAs(old *stored, next runtime.Object) (bool, error) {
 		return false, err
 	}
 	fresh, before := accessor.GetManagedFields(), old.meta.GetManagedFields()
+	if lease, ok := next.(*coordinationv1.Lease); ok && !lease.Spec.RenewTime.Equal(old.object.(*coordinationv1.Lease).Spec.RenewTime) {
+		return false, nil // the commonest write, told apart without encoding it
+	}
 	if !sameManagers(fresh, before) {
 		return false, nil
 	}
