@@ -43,12 +43,14 @@ fi
 # must find under the same path.
 tmp=$(mktemp -d /tmp/hfm.XXXX)
 cleanup() {
-	umount "$dir/proc" "$dir$tmp" 2>/dev/null || true
+	umount "$dir/proc" "$dir$tmp" "$tmp" 2>/dev/null || true
 	rmdir "$dir$tmp" 2>/dev/null || true
 	rm -rf "$tmp"
 }
 trap cleanup EXIT
 mkdir -p "$dir$tmp"
+mount --bind "$tmp" "$tmp"
+mount --make-shared "$tmp" # what tests mount in it is seen on both sides
 mount --bind "$tmp" "$dir$tmp"
 mount -t proc proc "$dir/proc"
 wrapper=$tmp/haproxy

@@ -38,7 +38,7 @@ func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api
 	stagedAt := time.Now()
 	p := act.pending
 	p.Set = staged.ID
-	if err := a.switchForward(p); err != nil {
+	if err := a.switchForward(ctx, p); err != nil {
 		return nil, err
 	}
 	outcome := a.haproxy.reload(ctx, nonceOf(staged.ID))
@@ -70,7 +70,7 @@ func (a *agent) settle(ctx context.Context, result *api.Result) {
 	logger := klog.FromContext(ctx)
 	if err := a.save(); err != nil {
 		logger.Error(err, "Could not record the outcome of an apply, will try again")
-	} else if err := a.slots.keep(a.journal); err != nil {
+	} else if err := a.tidy(); err != nil {
 		logger.Error(err, "Could not remove superseded sets")
 	}
 	if result.OK {
@@ -81,9 +81,18 @@ func (a *agent) settle(ctx context.Context, result *api.Result) {
 	logger.Info("Rejected an output", "plan", result.PlanID, "stage", result.Error.Stage, "worker", result.HAProxy.WorkerPID)
 }
 
+// tidy removes what the outcome left over. The links are needed until the
+// outcome is recorded.
+func (a *agent) tidy() error {
+	if a.journal.Pending != nil {
+		return a.slots.keep(a.journal)
+	}
+	return errors.Join(a.slots.keep(a.journal), a.slots.sweepLinks())
+}
+
 // switchForward makes the set current on disk. Links for both directions exist
 // before anything changes, because a full disk must not block the way back.
-func (a *agent) switchForward(p pending) error {
+func (a *agent) switchForward(ctx context.Context, p pending) error {
 	previous, err := os.Readlink(a.layout.current())
 	if err != nil {
 		return fmt.Errorf("reading the current set: %w", err)
@@ -101,7 +110,8 @@ func (a *agent) switchForward(p pending) error {
 		return err
 	}
 	if err := a.slots.keep(a.journal); err != nil {
-		return errors.Join(err, a.undo())
+		// What cannot be removed takes up space and harms nothing else.
+		klog.FromContext(ctx).Error(err, "Could not remove superseded sets")
 	}
 	if err := a.disk.rename(a.layout.forward(), a.layout.current()); err != nil {
 		// The rename may have happened and only its durability failed.

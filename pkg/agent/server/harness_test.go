@@ -80,6 +80,12 @@ func newPod(t *testing.T) *pod {
 
 func layPod(t *testing.T) *pod {
 	t.Helper()
+	return layPodOn(t, func(string) {})
+}
+
+// layPodOn lets prepare have the folder that will be shared before it is used.
+func layPodOn(t *testing.T, prepare func(shared string)) *pod {
+	t.Helper()
 	haproxyBinary(t)
 	dir, err := os.MkdirTemp("", "hf")
 	if err != nil {
@@ -90,6 +96,8 @@ func layPod(t *testing.T) *pod {
 	if err != nil {
 		t.Fatal(err)
 	}
+	must(t, os.Mkdir(l.dir, 0o700))
+	prepare(l.dir)
 	p := &pod{t: t, dir: dir, layout: l, port: freePort(t), certs: newAuthority(t), disk: &disk{},
 		wait: waitLimit, log: &lockedBuffer{}, logs: t.Context()}
 	p.certs.issue(t, filepath.Join(dir, "agent-tls"), api.AgentName)
@@ -172,22 +180,29 @@ func (p *pod) startAgent() {
 
 func (p *pod) newServer() *Server {
 	p.t.Helper()
-	p.agentAt = fmt.Sprintf("127.0.0.1:%d", freePort(p.t))
-	server, err := New(Config{
-		Dir: p.layout.dir, PodName: "edge-0", PodUID: testPodUID,
-		ListenAddress: p.agentAt, HealthAddress: "127.0.0.1:0", CertDir: filepath.Join(p.dir, "agent-tls"),
-		HAProxyBinary: haproxyBinary(p.t), Version: "test", MinReloadInterval: p.pace, MaxOldWorkers: p.maxOld, Registry: prometheus.NewRegistry(),
-	})
+	server, err := New(p.newConfig())
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	server.agent.disk, server.agent.slots.disk, server.agent.haproxy.wait = p.disk, p.disk, p.wait
+	return server
+}
+
+// newConfig is that of one more agent process, and points the client at it.
+func (p *pod) newConfig() Config {
+	p.t.Helper()
+	p.agentAt = fmt.Sprintf("127.0.0.1:%d", freePort(p.t))
+	var err error
 	if p.client, err = client.New(client.Config{CertDir: filepath.Join(p.dir, "controller-tls")}); err != nil {
 		p.t.Fatal(err)
 	}
 	p.t.Cleanup(p.client.Close)
 	p.target = client.Target{PodName: "edge-0", PodUID: testPodUID, TemplateUID: testTemplateUID, Address: p.agentAt}
-	return server
+	return Config{
+		Dir: p.layout.dir, PodName: "edge-0", PodUID: testPodUID,
+		ListenAddress: p.agentAt, HealthAddress: "127.0.0.1:0", CertDir: filepath.Join(p.dir, "agent-tls"),
+		HAProxyBinary: haproxyBinary(p.t), Version: "test", MinReloadInterval: p.pace, MaxOldWorkers: p.maxOld, Registry: prometheus.NewRegistry(),
+	}
 }
 
 func (p *pod) state(verify bool) *api.State {

@@ -30,20 +30,25 @@ func newSlots(d *disk, l layout) *slots {
 	return &slots{disk: d, layout: l, staged: make(map[string]bool), kept: make(map[string]bool)}
 }
 
-// claim empties a free slot for a new set and returns the set's identifier.
+// claim empties a free slot for a new set and returns the set's identifier. A
+// slot that cannot be emptied, because something was mounted into it, is passed
+// over.
 func (s *slots) claim() (string, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	problem := errors.New("no slot is free")
 	for i := range maxSlots {
 		slot := fmt.Sprintf("s%d", i)
 		if s.staged[slot] || s.kept[slot] {
 			continue
 		}
 		if err := s.disk.mkdir(filepath.Join(s.layout.slot(slot), setFiles)); err != nil {
-			return "", fmt.Errorf("creating slot: %w", err)
+			problem = fmt.Errorf("creating slot: %w", err)
+			continue
 		}
 		if err := s.empty(slot); err != nil {
-			return "", fmt.Errorf("emptying slot: %w", err)
+			problem = fmt.Errorf("emptying slot: %w", err)
+			continue
 		}
 		id, err := newSetID(slot)
 		if err != nil {
@@ -52,7 +57,7 @@ func (s *slots) claim() (string, error) {
 		s.staged[slot] = true
 		return id, nil
 	}
-	return "", errors.New("no slot is free")
+	return "", problem
 }
 
 // release gives up a staged set.
@@ -83,6 +88,7 @@ func (s *slots) keep(j *journal) error {
 	if err != nil {
 		return err
 	}
+	var problems []error
 	for _, entry := range entries {
 		slot := entry.Name()
 		if s.kept[slot] {
@@ -91,11 +97,9 @@ func (s *slots) keep(j *journal) error {
 		if s.kept[slot] || s.staged[slot] {
 			continue
 		}
-		if err := s.empty(slot); err != nil {
-			return err
-		}
+		problems = append(problems, s.empty(slot))
 	}
-	return nil
+	return errors.Join(problems...)
 }
 
 // empty removes the description first, so that a half-emptied slot is no set.
