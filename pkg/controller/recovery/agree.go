@@ -112,6 +112,7 @@ func judgeFleet(fleet []Sighting, templateUID string, target *Target) Split {
 			if target != nil {
 				refusal.Checksum = target.Checksum
 			}
+			refusal.Quiet = refusal.Quiet || s.Starting
 			split.Refusals = append(split.Refusals, refusal)
 		}
 	}

@@ -29,6 +29,8 @@ func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
 		state *api.State
 		err   error
 		age   time.Duration
+		// starting says that recovery itself is busy with the pod.
+		starting bool
 		// want is empty for a pod that agrees, else reason and part of the message.
 		want     Reason
 		mentions string
@@ -111,12 +113,17 @@ func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
 		}), want: ReasonPodContradictory, mentions: "draining"},
 		{name: "a silent pod", err: errors.New("no route to host"), age: time.Minute,
 			want: ReasonPodUnreachable, mentions: "kubectl delete pod a --force"},
+		{name: "a pod that is silent while it loads the checkpoint", err: context.DeadlineExceeded, age: time.Minute, starting: true,
+			want: ReasonPodStarting, mentions: "being started", quiet: true},
+		{name: "a pod that put off loading the checkpoint", state: changed(configured, func(s *api.State) {
+			s.ReloadPendingAt = &soon
+		}), age: time.Minute, starting: true, want: ReasonPodPending, quiet: true},
 		{name: "a silent pod that is just starting", err: errors.New("connection refused"), age: time.Second,
 			want: ReasonPodStarting, quiet: true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			fleet := []Sighting{{Pod: Pod{Name: "a", UID: "a-uid"}, State: tc.state, Err: tc.err, Age: tc.age}}
+			fleet := []Sighting{{Pod: Pod{Name: "a", UID: "a-uid"}, State: tc.state, Err: tc.err, Age: tc.age, Starting: tc.starting}}
 			got := joined(judgeFleet(fleet, web.UID, &target).Refusals)
 			if tc.want == "" {
 				if got != nil {

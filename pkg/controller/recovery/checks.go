@@ -44,6 +44,13 @@ func (c *checks) settled(pods []Pod, timeout time.Duration) []Pod {
 	})
 }
 
+func (c *checks) isApplying(uid string) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_, ok := c.applying[uid]
+	return ok
+}
+
 // ended forgets a pod whose start is over, or about to be checked anew.
 func (c *checks) ended(uid string) {
 	c.mu.Lock()

@@ -22,6 +22,8 @@ type Sighting struct {
 	Err   error
 	// Age is how long the pod has been discovered in this term.
 	Age time.Duration
+	// Starting says that the pod is being given the checkpoint right now.
+	Starting bool
 }
 
 // isBootstrap tells whether the pod may be started from a checkpoint.
@@ -79,7 +81,12 @@ func (s Sighting) silence() *Refusal {
 		Message: fmt.Sprintf("pod %s at %s: expected its state, found %s", s.Pod.Name, s.Pod.Address, describe(s.Err)),
 		Do: fmt.Sprintf("If its node is dead, delete it: kubectl delete pod %s --force --grace-period=0; else look at its agent's log",
 			s.Pod.Name)}
-	if s.Age < startGrace {
+	switch {
+	case s.Starting:
+		// Its agent answers when the apply is through. Advice to delete it would
+		// undo the recovery.
+		f.Reason, f.Do = ReasonPodStarting, "It is being started from the checkpoint"
+	case s.Age < startGrace:
 		f.Reason, f.Quiet, f.Do = ReasonPodStarting, true, "It passes when the pod's agent has started"
 	}
 	return f

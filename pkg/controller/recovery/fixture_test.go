@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"maps"
+	"os"
 	"slices"
 	"testing"
 
@@ -211,4 +212,14 @@ func names(pods []Pod) []string {
 	}
 	slices.Sort(out)
 	return out
+}
+
+// TestMain lets the compressor make its channels outside of every bubble, or
+// the first test to use it would keep them for itself.
+func TestMain(m *testing.M) {
+	text, _ := checkpoint.Store(make([]byte, 1<<10), 1)
+	if _, err := checkpoint.Load(text, true, nil); err != nil {
+		panic(err)
+	}
+	os.Exit(m.Run())
 }

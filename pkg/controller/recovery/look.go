@@ -33,7 +33,7 @@ func (r *Recovery) look(ctx context.Context, pods []Pod, since map[string]time.T
 			ctx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
 			defer cancel()
 			state, err := r.parts.Agents.State(ctx, pod)
-			s := Sighting{Pod: pod, State: state, Err: err}
+			s := Sighting{Pod: pod, State: state, Err: err, Starting: r.checks.isApplying(pod.UID)}
 			if err != nil {
 				s.State = nil
 			}

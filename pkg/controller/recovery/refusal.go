@@ -39,8 +39,8 @@ const (
 
 // Reasons that concern a pod of the fleet.
 const (
-	// ReasonPodStarting: a pod that was discovered just now does not answer yet.
-	// It is told in the health text only.
+	// ReasonPodStarting: a pod that was discovered just now, or is being started,
+	// does not answer yet. It is told in the health text only.
 	ReasonPodStarting Reason = "PodStarting"
 	// ReasonPodUnreachable: a pod does not answer, so what it runs is not known.
 	ReasonPodUnreachable Reason = "PodUnreachable"

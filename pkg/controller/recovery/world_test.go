@@ -2,7 +2,6 @@ package recovery
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -10,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/testutil"
 	corev1 "k8s.io/api/core/v1"
@@ -18,7 +18,6 @@ import (
 	corefake "k8s.io/client-go/kubernetes/fake"
 	"k8s.io/klog/v2"
 
-	"github.com/go-logr/logr"
 	hapticfake "github.com/holdfast-project/holdfast/generated/clientset/versioned/fake"
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -78,34 +77,6 @@ type pod struct {
 	atGuard func()
 }
 
-// hookedStore lets a test look on and interfere.
-type hookedStore struct {
-	*ClientStore
-	mu         sync.Mutex
-	reads      int
-	err        error
-	onChildren func()
-}
-
-func (h *hookedStore) Ordinary(ctx context.Context) (*v1alpha1.HAProxyCfg, error) {
-	h.mu.Lock()
-	h.reads++
-	err := h.err
-	h.mu.Unlock()
-	if err != nil {
-		return nil, err
-	}
-	return h.ClientStore.Ordinary(ctx)
-}
-
-func (h *hookedStore) Children(ctx context.Context) ([]*checkpoint.StoredChild, error) {
-	children, err := h.ClientStore.Children(ctx)
-	if h.onChildren != nil {
-		h.onChildren()
-	}
-	return children, err
-}
-
 // newWorld has the checkpoints promoted, newest first, the newest as intent, and
 // pods of which those named old run it and those named new have nothing.
 func newWorld(t *testing.T, promoted ...*stored) *world {
@@ -156,85 +127,6 @@ func (w *world) with(do func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	do()
-}
-
-func (w *world) Pods() ([]Pod, []Excluded) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	var out []Pod
-	for _, p := range w.pods {
-		out = append(out, p.Pod)
-	}
-	return out, w.excluded
-}
-
-func (w *world) State(ctx context.Context, asked Pod) (*api.State, error) {
-	w.mu.Lock()
-	p := w.pods[asked.UID]
-	if p == nil {
-		w.mu.Unlock()
-		return nil, errors.New("no route to host")
-	}
-	p.reads++
-	err, state := p.err, *p.state
-	w.mu.Unlock()
-	if errors.Is(err, errSilent) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return &state, nil
-}
-
-// errSilent makes a pod hold a request until its time is up.
-var errSilent = errors.New("silent")
-
-func (w *world) Start(ctx context.Context, o Order) error {
-	w.mu.Lock()
-	p := w.pods[o.Pod.UID]
-	w.mu.Unlock()
-	for {
-		if p.atGuard != nil {
-			p.atGuard()
-		}
-		w.with(func() { p.guards++ })
-		if err := o.Guard(ctx); err != nil {
-			return fmt.Errorf("guard: %w", err)
-		}
-		if p.beforeApply != nil {
-			p.beforeApply()
-		}
-		select {
-		case <-time.After(p.delay):
-		case <-ctx.Done():
-			return &UnresolvedError{Err: ctx.Err()}
-		}
-		again, err := w.apply(p, o)
-		if !again {
-			return err
-		}
-	}
-}
-
-func (w *world) apply(p *pod, o Order) (again bool, err error) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if p.conflicts > 0 {
-		p.conflicts--
-		return true, nil
-	}
-	if !p.state.IsBootstrap() {
-		return false, errors.New("conflict: phase mismatch")
-	}
-	p.applies++
-	p.received = o.Output
-	if p.end != nil {
-		return false, p.end
-	}
-	p.state = configuredState(w.t, o.Output)
-	return false, nil
 }
 
 func (w *world) Announce(_ context.Context, epoch uint64) []uint64 {
