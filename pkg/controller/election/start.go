@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sync/semaphore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ var (
 func newTerm(e *Election, l *lock, won fencing.ElectionLease, end context.CancelCauseFunc) *Term {
 	return &Term{
 		settings: e.settings, leases: e.leases, metrics: e.metrics, lock: l, end: end,
+		acts: semaphore.NewWeighted(allActs),
 		self: fencing.Term{
 			TemplateUID: e.settings.Template.UID, TemplateName: e.settings.Template.Name,
 			Holder: e.settings.Identity, LeaseUID: won.UID, Transitions: won.Transitions,

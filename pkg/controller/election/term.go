@@ -6,11 +6,15 @@ import (
 	"fmt"
 	"sync"
 
+	"golang.org/x/sync/semaphore"
 	coordinationv1 "k8s.io/api/coordination/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
 )
+
+// allActs is more than can be under way at once.
+const allActs = 1 << 20
 
 // Term is one stretch of leadership, safe for concurrent use. Every error of
 // its acts that is fencing.ErrFenced also ends it.
@@ -23,8 +27,9 @@ type Term struct {
 	end  context.CancelCauseFunc
 
 	// acts lets a change of the epoch wait until no act is halfway between the
-	// epoch it reads on the Lease and the one it compares with.
-	acts sync.RWMutex
+	// epoch it reads on the Lease and the one it compares with: an act takes one
+	// of it, a change takes all. It is held over calls, so waits need a context.
+	acts *semaphore.Weighted
 
 	mu   sync.Mutex
 	self fencing.Term
@@ -96,8 +101,10 @@ type amendment func(fencing.ElectionLease, fencing.RetainedLease) (intent fencin
 // amend reads L, changes R by compare-and-swap, and reads L again. The second
 // read is not repeated when it fails: whoever asked must not act.
 func (t *Term) amend(ctx context.Context, decide amendment) error {
-	t.acts.RLock()
-	defer t.acts.RUnlock()
+	if err := t.acts.Acquire(ctx, 1); err != nil {
+		return err
+	}
+	defer t.acts.Release(1)
 	err := retryConflicts(ctx, func(ctx context.Context) error {
 		l, err := t.readElection(ctx)
 		if err != nil {
@@ -147,8 +154,10 @@ type judgement func(fencing.RetainedLease, fencing.ElectionLease, fencing.Term) 
 
 // check reads R before L: see fencing.Check.
 func (t *Term) check(ctx context.Context, judge judgement) (fencing.Intent, error) {
-	t.acts.RLock()
-	defer t.acts.RUnlock()
+	if err := t.acts.Acquire(ctx, 1); err != nil {
+		return fencing.Intent{}, err
+	}
+	defer t.acts.Release(1)
 	lease, err := t.readRetained(ctx)
 	if err != nil {
 		return fencing.Intent{}, fmt.Errorf("check the term: %w", err)
@@ -177,8 +186,10 @@ func (t *Term) Reclaim(ctx context.Context, floor uint64) error {
 type raising func(l fencing.ElectionLease, t fencing.Term, floor uint64) (uint64, error)
 
 func (t *Term) raise(ctx context.Context, floor uint64, decide raising) error {
-	t.acts.Lock()
-	defer t.acts.Unlock()
+	if err := t.acts.Acquire(ctx, allActs); err != nil {
+		return err
+	}
+	defer t.acts.Release(allActs)
 	var next uint64
 	err := retryConflicts(ctx, func(ctx context.Context) error {
 		ctx, cancel := context.WithTimeout(ctx, t.settings.callLimit())
