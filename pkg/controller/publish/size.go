@@ -19,7 +19,7 @@ const (
 	maxObjectBytes = maxStoredBytes - fleetRoom
 	// fleetRoom is that room; statuses.shown keeps a larger fleet within what an
 	// object really has.
-	fleetRoom          = 300 * 800
+	fleetRoom          = 300 * 900
 	maxSecretBytes     = corev1.MaxSecretSize
 	maxAnnotationBytes = 256 << 10
 	// objectOverhead is what metadata and status without references take at most.

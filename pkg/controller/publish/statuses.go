@@ -1,6 +1,7 @@
 package publish
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -79,6 +80,11 @@ func (s *statuses) published(cfg *v1alpha1.HAProxyCfg, e *encoded, name func(*fi
 	for pod := range s.entries {
 		s.todoFiles[pod] = true
 	}
+	current := map[objectKey]bool{{kind: v1alpha1.KindCfg, name: cfg.Name}: true}
+	for _, f := range s.files {
+		current[f.key] = true
+	}
+	maps.DeleteFunc(s.refused, func(key appliedKey, _ v1alpha1.PodDeploymentStatus) bool { return !current[key.object] })
 }
 
 // compare forgets every entry that an object no longer shows exactly as it was
