@@ -13,21 +13,37 @@ const (
 	// maxRequestBytes bounds a request's body at the API server.
 	maxRequestBytes = 3 << 20
 	// maxStoredBytes is etcd's bound of one request, maxMessageBytes the bound
-	// of the client's messages, which is met first from there on.
+	// of its client's messages, which is met first from there on.
 	maxStoredBytes  = 3 << 19
 	maxMessageBytes = 2 << 20
-	// requestOverhead is what etcd's transaction adds to the object, beside
-	// its key.
-	requestOverhead = 80
 )
 
-// checkStoredSize refuses what etcd or its client would refuse.
-func checkStoredSize(key string, encoded []byte) error {
-	size := len(encoded) + len(key) + requestOverhead
+// What a transaction adds to the object, measured on the real server. It
+// names the key twice for a creation and thrice for an update, which reads the
+// object back when it fails.
+const (
+	createOverhead, createKeys = 25, 2
+	updateOverhead, updateKeys = 32, 3
+	// raftOverhead is what etcd adds before it looks at its own bound.
+	raftOverhead = 32
+)
+
+// checkStoredSize refuses what etcd or its client would refuse. It is exact
+// for custom resources: etcd holds their JSON, with a newline and without the
+// version. Built-in objects are held in a denser form, so they are refused a
+// little too early.
+func checkStoredSize(o *stored, update bool) error {
+	keys, overhead := createKeys, createOverhead
+	if update {
+		keys, overhead = updateKeys, updateOverhead
+	}
+	version := len(`"resourceVersion":"",`) + len(o.meta.GetResourceVersion())
+	key := o.kind.path(o.meta.GetNamespace(), o.meta.GetName())
+	size := len(o.encoded) - version + len("\n") + keys*len(key) + overhead
 	switch {
 	case size > maxMessageBytes:
 		return storeRefused(fmt.Sprintf("rpc error: code = ResourceExhausted desc = trying to send message larger than max (%d vs. %d)", size, maxMessageBytes))
-	case size > maxStoredBytes:
+	case size+raftOverhead > maxStoredBytes:
 		return storeRefused("etcdserver: request is too large")
 	}
 	return nil

@@ -90,6 +90,10 @@ func podSteps() []Step {
 	}
 }
 
+// largestContent fills an output of a four-letter name, in the namespace
+// "fakeapi-contract", up to etcd's bound.
+const largestContent = 1572408
+
 func limitSteps() []Step {
 	sized := func(name string, bytes int) string {
 		return cfg(fmt.Sprintf(`"name":%q`, name), `,"spec":{"path":"/p","checksum":"s","content":"`+strings.Repeat("x", bytes)+`"}`)
@@ -100,6 +104,11 @@ func limitSteps() []Step {
 	const mebibyte = 1 << 20
 	return []Step{
 		post("an output of 1.48 MiB is stored", outputs, sized("big", mebibyte*148/100)).without("content").saved("big"),
+		post("one of as many bytes as etcd takes is stored", outputs, sized("edge", largestContent)).without("content").saved("edge"),
+		post("one of one byte more is not", outputs, sized("fall", largestContent+1)),
+		put("an update has less room than a creation", outputs+"/edge", strings.Replace(sized("edge", largestContent-1), `"name":`, `"resourceVersion":"{edge.rv}","name":`, 1)),
+		change("an apply keeps its managedFields, and so is too large", outputs+"/edge/status?fieldManager=pod-1", applyType, strings.Replace(entry("p1", "c1"), `"a"`, `"edge"`, 1)),
+		remove("the largest output is deleted", outputs+"/edge", ""),
 		post("an output of 1.5 MiB is too large for etcd", outputs, sized("bigger", mebibyte*3/2)),
 		put("an update to 1.5 MiB is too large for etcd", outputs+"/big", strings.Replace(sized("big", mebibyte*3/2), `"name":`, `"resourceVersion":"{big.rv}","name":`, 1)),
 		post("an output of 2.1 MiB is too large for etcd's client", outputs, sized("biggest", mebibyte*21/10)),

@@ -124,12 +124,22 @@ func (s *Server) commit(r *request, k *kind, object runtime.Object) (*stored, er
 	if err != nil {
 		return nil, err
 	}
-	if err := checkStoredSize(k.path(o.meta.GetNamespace(), o.meta.GetName()), o.encoded); err != nil {
+	t, key := s.tables[k], objectKey{o.meta.GetNamespace(), o.meta.GetName()}
+	old := t.objects[key]
+	err = checkStoredSize(o, old != nil)
+	if err != nil && slices.Contains([]string{"create", "update", "patch"}, r.Verb) {
+		// What is too large is tried again without managedFields. An apply
+		// needs them, so it is not.
+		o.meta.SetManagedFields(nil)
+		if o, err = s.encode(k, object, s.version+1); err == nil {
+			err = checkStoredSize(o, old != nil)
+		}
+	}
+	if err != nil {
 		return nil, err
 	}
-	t, key := s.tables[k], objectKey{o.meta.GetNamespace(), o.meta.GetName()}
-	change := &logged{event: watch.Added, version: o.version, old: t.objects[key], new: o}
-	if change.old != nil {
+	change := &logged{event: watch.Added, version: o.version, old: old, new: o}
+	if old != nil {
 		change.event = watch.Modified
 	}
 	t.objects[key] = o
