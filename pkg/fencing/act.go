@@ -23,6 +23,12 @@ func Activate(before ElectionLease, r RetainedLease, t Term, active *Active) (in
 	return amend(before, r, t, func(i *Intent) { i.Active = active })
 }
 
+// Restamp gives the intent under the term's epoch, after that was raised. It
+// changes nothing else and is fenced like Record.
+func Restamp(before ElectionLease, r RetainedLease, t Term) (intent Intent, write bool, err error) {
+	return amend(before, r, t, func(*Intent) {})
+}
+
 func amend(before ElectionLease, r RetainedLease, t Term, change func(*Intent)) (Intent, bool, error) {
 	if err := HoldsEpoch(before, t); err != nil {
 		return Intent{}, false, err

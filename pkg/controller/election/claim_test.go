@@ -174,6 +174,9 @@ func TestAnAgentsFloorRaisesTheEpochBeforeTheTermLeads(t *testing.T) {
 		if err := term.Reclaim(t.Context(), 40); err != nil || term.Epoch() != 41 {
 			t.Errorf("Reclaim(40) = %v, epoch %d, want 41", err, term.Epoch())
 		}
+		if got := r(store).Intent.Intent.Epoch; got != 41 {
+			t.Errorf("the intent is recorded under epoch %d, want 41", got)
+		}
 		if err := term.Reclaim(t.Context(), 5_000_000); !errors.Is(err, fencing.ErrEpochJump) {
 			t.Errorf("Reclaim() beyond the bound = %v, want ErrEpochJump", err)
 		}

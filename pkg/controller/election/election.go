@@ -186,7 +186,7 @@ func (e *Election) release(ctx context.Context, l *lock, t *Term) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), e.settings.callLimit())
 	defer cancel()
 	judge := fencing.Release
-	if t.Epoch() == 0 {
+	if t.facts().Epoch == 0 {
 		judge = fencing.Leads // refused before it claimed an epoch
 	}
 	err := retryConflicts(ctx, func(ctx context.Context) error {

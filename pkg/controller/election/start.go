@@ -57,6 +57,7 @@ func (t *Term) start(ctx context.Context, templates TemplateClient) error {
 			return fmt.Errorf("remove the copy of the intent: %w", err)
 		}
 		if !changed {
+			t.stamp(t.facts().Epoch)
 			return nil
 		}
 	}

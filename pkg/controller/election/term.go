@@ -33,10 +33,17 @@ type Term struct {
 
 	mu   sync.Mutex
 	self fencing.Term
+	// stamped is the epoch that R carries with the term's claim.
+	stamped uint64
 }
 
-// Epoch is the term's current number. Only Reclaim raises it.
-func (t *Term) Epoch() uint64 { return t.facts().Epoch }
+// Epoch is the term's number, by which it may act: both Leases carry it. Only
+// Reclaim raises it.
+func (t *Term) Epoch() uint64 {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.stamped
+}
 
 // Identity is the holder that the term acts as.
 func (t *Term) Identity() string { return t.settings.Identity }
@@ -45,6 +52,13 @@ func (t *Term) facts() fencing.Term {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.self
+}
+
+// stamp makes the epoch on L the one to act by, once R carries it.
+func (t *Term) stamp(epoch uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.stamped = epoch
 }
 
 func (t *Term) setEpoch(epoch uint64) {
@@ -180,7 +194,20 @@ func (t *Term) Reclaim(ctx context.Context, floor uint64) error {
 	if t.settings.Standalone {
 		return fmt.Errorf("reclaim above %d: %w: a standalone term has no lease to raise", floor, fencing.ErrFenced)
 	}
-	return t.raise(ctx, floor, fencing.Reclaim)
+	if err := t.raise(ctx, floor, fencing.Reclaim); err != nil {
+		return err
+	}
+	// Whoever acts by the new epoch has its intent recorded under it.
+	var epoch uint64
+	err := t.amend(ctx, func(l fencing.ElectionLease, r fencing.RetainedLease) (fencing.Intent, bool, error) {
+		epoch = t.facts().Epoch
+		return fencing.Restamp(l, r, t.facts())
+	})
+	if err != nil {
+		return fmt.Errorf("record the raised epoch: %w", err)
+	}
+	t.stamp(epoch)
+	return nil
 }
 
 type raising func(l fencing.ElectionLease, t fencing.Term, floor uint64) (uint64, error)
@@ -197,7 +224,7 @@ func (t *Term) raise(ctx context.Context, floor uint64, decide raising) error {
 		return t.lock.change(ctx, func(lease *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 			var err error
 			next, err = decide(record.ElectionLease(lease), t.facts(), floor)
-			if err != nil || next == t.Epoch() {
+			if err != nil || next == t.facts().Epoch {
 				return nil, err
 			}
 			return record.WithEpoch(lease, next, t.settings.Template), nil
