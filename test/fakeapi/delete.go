@@ -58,8 +58,7 @@ func deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 	}
 	policy := options.PropagationPolicy
 	if len(options.DryRun) > 0 || options.OrphanDependents != nil || policy != nil && *policy != metav1.DeletePropagationBackground {
-		return nil, apierrors.NewGenericServerResponse(http.StatusNotImplemented, r.Verb, r.kind.gvr.GroupResource(), r.Name,
-			"the fake API server deletes in the background only, and knows no dry run", 0, true)
+		return nil, notImplemented(r, "only plain deletion in the background is served")
 	}
 	return options, nil
 }

@@ -3,12 +3,14 @@ package fakeapi
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -24,6 +26,9 @@ type request struct {
 	query     url.Values
 	mediaType string
 	userAgent string
+	accept    string
+	// named says that the path names an object.
+	named bool
 	// tooLarge says that the body was over the limit and was not read whole.
 	tooLarge bool
 }
@@ -32,8 +37,10 @@ type request struct {
 type answer struct {
 	code        int
 	contentType string
-	body        []byte
-	stream      io.ReadCloser
+	// retryAfter is in seconds; clients retry by themselves if it is set.
+	retryAfter int32
+	body       []byte
+	stream     io.ReadCloser
 }
 
 func (s *Server) roundTrip(client string, req *http.Request) (*http.Response, error) {
@@ -68,7 +75,7 @@ func (s *Server) roundTrip(client string, req *http.Request) (*http.Response, er
 
 // read takes the request in, its body up to the limit.
 func (s *Server) read(client string, req *http.Request) (*request, error) {
-	r := &request{query: req.URL.Query(), userAgent: req.UserAgent()}
+	r := &request{query: req.URL.Query(), userAgent: req.UserAgent(), accept: req.Header.Get("Accept")}
 	r.Client = client
 	r.mediaType, _, _ = mime.ParseMediaType(req.Header.Get("Content-Type"))
 	if req.Body != nil {
@@ -108,6 +115,23 @@ func (s *Server) route(r *request, method, path string) {
 	}
 	r.kind = s.kinds.find(group, version, r.Resource)
 	r.Verb = verbOf(method, r)
+	if r.named = r.Name != ""; !r.named && r.Verb == "create" {
+		r.Name = nameIn(r.Object)
+	}
+}
+
+// nameIn is the name of the object in a body, for hooks; empty if it has none
+// or cannot be read.
+func nameIn(body []byte) string {
+	var object struct {
+		Metadata struct {
+			Name string `json:"name"`
+		} `json:"metadata"`
+	}
+	if json.Unmarshal(body, &object) != nil {
+		return ""
+	}
+	return object.Metadata.Name
 }
 
 func verbOf(method string, r *request) string {
@@ -174,11 +198,11 @@ func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer,
 		return s.watch(ctx, r, hooks)
 	}
 	// A creation under a name is one in the collection for custom resources.
-	named := r.Name != "" || r.Verb == "create"
+	named := r.named || r.Verb == "create"
 	if !named && r.Verb == "update" && r.kind.custom() {
 		return answer{}, apierrors.NewBadRequest("name is required")
 	}
-	if r.Namespace == "" || !named || r.Verb == "create" && r.Name != "" && !r.kind.custom() {
+	if r.Namespace == "" || !named || r.Verb == "create" && r.named && !r.kind.custom() {
 		return answer{}, apierrors.NewMethodNotSupported(r.kind.gvr.GroupResource(), r.Verb)
 	}
 	if err := checkOptions(r); err != nil {
@@ -202,11 +226,26 @@ func (s *Server) dispatch(ctx context.Context, r *request, hooks Hooks) (answer,
 func refuseUnsupported(r *request) error {
 	for option, allowed := range map[string]string{"dryRun": "", "continue": "", "fieldValidation": "Ignore Warn"} {
 		if value := r.query.Get(option); value != "" && !strings.Contains(allowed, value) {
-			return apierrors.NewGenericServerResponse(http.StatusNotImplemented, r.Verb, r.kind.gvr.GroupResource(), r.Name,
-				fmt.Sprintf("the fake API server does not know %s=%s", option, value), 0, true)
+			return notImplemented(r, fmt.Sprintf("%s=%s is not served", option, value))
 		}
 	}
-	return nil
+	for form := range strings.SplitSeq(r.accept, ",") {
+		if form == "" || strings.Contains(form, "*/*") || strings.Contains(form, jsonType) && !strings.Contains(form, "as=") {
+			return nil
+		}
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotAcceptable, Reason: metav1.StatusReasonNotAcceptable,
+		Message: "only the following media types are accepted: " + jsonType,
+	}}
+}
+
+// notImplemented names itself, so that nobody takes it for a server's answer.
+func notImplemented(r *request, what string) error {
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: http.StatusNotImplemented,
+		Message: fmt.Sprintf("the fake API server does not do this %s: %s", r.Verb, what),
+	}}
 }
 
 // unknownPath is what the server's own groups answer for what they lack.
@@ -224,7 +263,11 @@ func notServed() answer {
 
 func failed(err error) answer {
 	status := statusOf(err)
-	return answer{code: int(status.Code), contentType: jsonType, body: mustEncode(status)}
+	a := answer{code: int(status.Code), contentType: jsonType, body: mustEncode(status)}
+	if status.Details != nil {
+		a.retryAfter = status.Details.RetryAfterSeconds
+	}
+	return a
 }
 
 // statusOf is the Status that a server answers for an error.
@@ -256,10 +299,14 @@ func response(req *http.Request, a answer) *http.Response {
 	if body == nil {
 		body, length = io.NopCloser(bytes.NewReader(a.body)), int64(len(a.body))
 	}
+	header := http.Header{"Content-Type": {a.contentType}}
+	if a.retryAfter > 0 {
+		header.Set("Retry-After", strconv.Itoa(int(a.retryAfter)))
+	}
 	return &http.Response{
 		Status: http.StatusText(a.code), StatusCode: a.code,
 		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
-		Header:        http.Header{"Content-Type": {a.contentType}},
+		Header:        header,
 		Body:          body,
 		ContentLength: length,
 		Request:       req,
