@@ -195,7 +195,7 @@ func (r *Recovery) check(ctx context.Context, c *Choice) *Refusal {
 	if err != nil {
 		verdict = Verdict{Outcome: Unknown, Message: "the check was given up"}
 	}
-	message := cut(redact(c.Output, verdict.Message), maxVerdictBytes)
+	message := cut(redact(c.Output, alerts(verdict.Message)), maxVerdictBytes)
 	object := v1alpha1.KindCfg + "/" + c.Name
 	switch verdict.Outcome {
 	case Valid:

@@ -104,3 +104,23 @@ func TestMessagesOfHAProxyLoseTheOutputsSecrets(t *testing.T) {
 		t.Errorf("redact() = %q, want %q", got, want)
 	}
 }
+
+func TestTheSameAnswerOfHAProxyReadsTheSame(t *testing.T) {
+	tests := []struct{ name, answer, want string }{
+		{
+			name: "without process IDs, and alerts alone",
+			answer: "[NOTICE]   (15001) : haproxy version is 2.6.12\n[ALERT]    (15001) : config : parsing [haproxy.cfg:3] : unknown keyword 'x'\n" +
+				"[ALERT]    (15001) : config : Fatal errors found in configuration.\n",
+			want: "parsing [haproxy.cfg:3] : unknown keyword 'x'; Fatal errors found in configuration.",
+		},
+		{name: "what has another form is kept", answer: "cannot bind socket\n", want: "cannot bind socket"},
+		{name: "notices are kept when nothing else is said", answer: "[NOTICE]   (1) : a\n\n[WARNING]  (2) : b\n", want: "a; b"},
+	}
+	for _, tc := range tests {
+		t.Run(tc.name, func(t *testing.T) {
+			if got := alerts(tc.answer); got != tc.want {
+				t.Errorf("alerts() = %q, want %q", got, tc.want)
+			}
+		})
+	}
+}

@@ -21,6 +21,34 @@ const (
 // password finds what a configuration keeps secret in itself.
 var password = regexp.MustCompile(`(?m)\b(?:password|insecure-password|auth)\s+(\S+)`)
 
+// alertHead starts a line of HAProxy's: severity, a process ID that is another
+// each time, and where the message comes from.
+var alertHead = regexp.MustCompile(`^\[(ALERT|WARNING|NOTICE)\]\s+\(\d+\)\s*:\s*(?:config\s*:\s*)?`)
+
+// alerts makes one line of HAProxy's answer that is the same for the same cause.
+// What is no alert is left out, unless there is nothing else.
+func alerts(answer string) string {
+	var all, severe []string
+	for line := range strings.Lines(answer) {
+		line = strings.TrimSpace(line)
+		head := alertHead.FindStringSubmatch(line)
+		if head != nil {
+			line = strings.TrimPrefix(line, head[0])
+		}
+		if line == "" {
+			continue
+		}
+		all = append(all, line)
+		if head != nil && head[1] == "ALERT" {
+			severe = append(severe, line)
+		}
+	}
+	if len(severe) > 0 {
+		all = severe
+	}
+	return strings.Join(all, "; ")
+}
+
 // redact takes secrets of the output out of a text that quotes it. HAProxy's
 // messages quote lines of the configuration, and may quote a file.
 func redact(o *checkpoint.Output, text string) string {

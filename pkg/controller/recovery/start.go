@@ -147,7 +147,7 @@ func (r *Recovery) explain(ctx context.Context, e ending) *Refusal {
 	case errors.As(e.err, &rejected):
 		return &Refusal{Reason: ReasonPodRejected, Checksum: e.decision.target.Checksum,
 			Message: fmt.Sprintf("%s: expected its HAProxy to load the checkpoint, found: %s",
-				name, brief(redact(e.decision.choice.Output, rejected.Message))),
+				name, cut(redact(e.decision.choice.Output, alerts(rejected.Message)), maxVerdictBytes)),
 			Do: "See HAProxy's log in the pod. It stays NotReady and is tried again after a minute, or when restarted"}
 	case errors.As(e.err, &outranked):
 		return r.reclaim(ctx, e, outranked.Floor)
