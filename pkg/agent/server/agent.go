@@ -49,6 +49,7 @@ type agent struct {
 	scheduled  *set          // what journal.Scheduled names
 	wake       chan struct{} // tells the watch that a reload was scheduled
 	stopping   stopAttempt
+	drift      *driftError // what the last comparison with the worker found
 
 	started   chan struct{} // closed once recovery is done and HAProxy answered
 	published atomic.Pointer[snapshot]
@@ -160,6 +161,9 @@ func (a *agent) record(ctx context.Context, seen observation, err error) {
 		if next.restarted(a.master) {
 			a.metrics.masterRestarts.Inc()
 			logger.Info("Found that HAProxy's master was started anew", "master", next.MasterPID, "worker", next.Worker)
+		}
+		if next != a.master {
+			a.drift = nil // it was another worker's
 		}
 		a.master = next
 	}

@@ -124,7 +124,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return a.retake(ctx, up, p)
 	}
 	if m.Mode == api.ModeAuto && a.scheduled == nil && a.committed() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
-		a.current.sameFiles(m.Files) && a.checkTree() == nil {
+		a.current.sameFiles(m.Files) && a.checkTree() == nil && a.compareNow(ctx) == nil && a.drift == nil {
 		if err := up.staging.discard(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not remove an upload that was not needed")
 		}

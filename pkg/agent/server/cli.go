@@ -24,30 +24,39 @@ var errNotSent = errors.New("command was not sent")
 // reading to the end would hang. A broken connection is an error, never a short
 // answer.
 func ask(ctx context.Context, socket, command string) (string, error) {
+	var answer []byte
+	err := stream(ctx, socket, command, func(from io.Reader) (err error) {
+		answer, err = io.ReadAll(io.LimitReader(from, maxAnswerBytes+1))
+		if err == nil && len(answer) > maxAnswerBytes {
+			err = fmt.Errorf("exceeds %d bytes", maxAnswerBytes)
+		}
+		return err
+	})
+	return string(answer), err
+}
+
+// stream is ask for an answer that may be larger than what is worth holding.
+func stream(ctx context.Context, socket, command string, read func(io.Reader) error) error {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return "", fmt.Errorf("%w: %w", errNotSent, err)
+		return fmt.Errorf("%w: %w", errNotSent, err)
 	}
 	defer conn.Close()
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := conn.SetDeadline(deadline); err != nil {
-			return "", fmt.Errorf("%w: %w", errNotSent, err)
+			return fmt.Errorf("%w: %w", errNotSent, err)
 		}
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return "", fmt.Errorf("sending %q: %w", command, err)
+		return fmt.Errorf("sending %q: %w", command, err)
 	}
 	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
-		return "", fmt.Errorf("closing after %q: %w", command, err)
+		return fmt.Errorf("closing after %q: %w", command, err)
 	}
-	answer, err := io.ReadAll(io.LimitReader(conn, maxAnswerBytes+1))
-	if err != nil {
-		return "", fmt.Errorf("reading answer to %q: %w", command, err)
+	if err := read(conn); err != nil {
+		return fmt.Errorf("reading answer to %q: %w", command, err)
 	}
-	if len(answer) > maxAnswerBytes {
-		return "", fmt.Errorf("answer to %q exceeds %d bytes", command, maxAnswerBytes)
-	}
-	return string(answer), nil
+	return nil
 }

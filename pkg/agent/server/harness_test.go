@@ -61,6 +61,7 @@ type pod struct {
 	wait    time.Duration
 	pace    time.Duration
 	maxOld  int             // zero: the default
+	second  int             // another port of the frontend, once it is asked for
 	logs    context.Context // carries the logger of agents
 	agent   *agent
 	stop    func()

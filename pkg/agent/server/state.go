@@ -91,6 +91,8 @@ func (a *agent) violation() string {
 		return violationTree
 	case a.workerStatus() == api.WorkerForeign:
 		return violationForeignWorker
+	case a.drift != nil && a.workerStatus() == api.WorkerOwned:
+		return a.drift.invariant
 	}
 	return ""
 }
@@ -115,6 +117,9 @@ func (a *agent) state(ctx context.Context, verify, withPlan bool) (*api.State, e
 		return nil, context.Cause(ctx)
 	}
 	a.record(ctx, seen, err)
+	if err := a.compareNow(ctx); err != nil {
+		return nil, err
+	}
 	a.publish()
 	return a.published.Load().answer(withPlan, true), nil
 }

@@ -1,0 +1,192 @@
+package server
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // the one fingerprint that HAProxy shows
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// Names of what a worker that is ours must hold, besides its nonce.
+const (
+	violationMaps         = "worker_maps_are_the_files"
+	violationCertificates = "worker_certificates_are_the_files"
+	violationServers      = "worker_servers_are_the_configuration"
+)
+
+// compareTimeout bounds one whole comparison.
+const compareTimeout = 8 * time.Second
+
+// compare reads the worker again, as far as its version shows, and holds it
+// against the files it was loaded from: somebody may have changed it since. It
+// returns a driftError, or an error that says nothing about the worker.
+func (a *agent) compare(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
+	defer cancel()
+	root, err := os.OpenRoot(filepath.Join(a.layout.set(a.current.ID), setFiles))
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	c := comparison{
+		root: root, files: a.current.byPath(), socket: a.haproxy.master,
+		prefix: fmt.Sprintf("@!%d ", a.seen.Info.PID),
+	}
+	for _, check := range []struct {
+		invariant string
+		run       func(context.Context) error
+	}{
+		{violationMaps, func(ctx context.Context) error { return c.patterns(ctx, "map") }},
+		{violationMaps, func(ctx context.Context) error { return c.patterns(ctx, "acl") }},
+		{violationCertificates, c.certificates},
+		{violationServers, c.servers},
+	} {
+		err := check.run(ctx)
+		var drift *driftError
+		if errors.As(err, &drift) {
+			drift.invariant = check.invariant
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// compareNow compares a worker that is ours and remembers what it found. An
+// error says that the worker could not be read, which is no finding.
+func (a *agent) compareNow(ctx context.Context) error {
+	if a.workerStatus() != api.WorkerOwned || a.current == nil || a.tree != nil {
+		a.drift = nil
+		return nil
+	}
+	err := a.compare(ctx)
+	var drift *driftError
+	if err != nil && !errors.As(err, &drift) {
+		return fmt.Errorf("reading worker %d again: %w", a.seen.Info.PID, err)
+	}
+	if drift != nil && a.drift == nil {
+		a.metrics.violations.WithLabelValues(drift.invariant).Inc()
+		klog.FromContext(ctx).Error(drift, "The worker is not what its files say", "invariant", drift.invariant, "worker", a.seen.Info.PID)
+	}
+	a.drift = drift
+	return nil
+}
+
+// comparison holds one worker against one set.
+type comparison struct {
+	root   *os.Root
+	files  map[string]api.File
+	socket string
+	prefix string
+}
+
+func (c *comparison) ask(ctx context.Context, command string) (string, error) {
+	return ask(ctx, c.socket, c.prefix+command)
+}
+
+// patterns compares every map, or every list, that was loaded from a file of the
+// set. It is named by number: a path may hold what the command line reads as
+// more than a letter.
+func (c *comparison) patterns(ctx context.Context, kind string) error {
+	answer, err := c.ask(ctx, "show "+kind)
+	if err != nil {
+		return err
+	}
+	for _, loaded := range patternFiles(answer) {
+		if _, ok := c.files[loaded.Path]; !ok {
+			continue
+		}
+		file, err := c.root.Open(loaded.Path)
+		if err != nil {
+			return err
+		}
+		err = stream(ctx, c.socket, c.prefix+"show "+kind+" #"+loaded.ID, func(worker io.Reader) error { return sameRows(file, worker) })
+		file.Close()
+		var drift *driftError
+		if errors.As(err, &drift) {
+			drift.what = loaded.Path + ": " + drift.what
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// certificates compares the fingerprint of each certificate that the worker
+// loaded from a file of the set. Keys are not shown, and need not be: HAProxy
+// refuses one that does not fit.
+func (c *comparison) certificates(ctx context.Context) error {
+	answer, err := c.ask(ctx, "show ssl cert")
+	if err != nil {
+		return err
+	}
+	for path := range strings.SplitSeq(answer, "\n") {
+		if open, ok := strings.CutPrefix(path, "*"); ok && c.files[open].Path != "" {
+			return &driftError{what: open + ": a transaction is open"}
+		}
+		if _, ok := c.files[path]; !ok || strings.ContainsAny(path, " ;<\"'") {
+			continue
+		}
+		shown, err := c.ask(ctx, "show ssl cert "+path)
+		if err != nil {
+			return err
+		}
+		_, got, ok := strings.Cut(shown, "SHA1 FingerPrint: ")
+		if !ok {
+			continue // not shown by this version
+		}
+		got, _, _ = strings.Cut(got, "\n")
+		want, err := c.fingerprint(path)
+		if err != nil {
+			return err
+		}
+		if want != "" && !strings.EqualFold(strings.TrimSpace(got), want) {
+			return &driftError{what: path + ": the worker has another certificate"}
+		}
+	}
+	return nil
+}
+
+// fingerprint is that of the first certificate in a file, empty without one.
+func (c *comparison) fingerprint(path string) (string, error) {
+	content, err := c.root.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type == "CERTIFICATE" {
+			sum := sha1.Sum(block.Bytes) //nolint:gosec // compared with HAProxy's own
+			return hex.EncodeToString(sum[:]), nil
+		}
+	}
+	return "", nil
+}
+
+func (c *comparison) servers(ctx context.Context) error {
+	config, err := c.root.ReadFile(api.ConfigPath)
+	if err != nil {
+		return err
+	}
+	want, ok := configuredServers(string(config))
+	if !ok {
+		return nil
+	}
+	answer, err := c.ask(ctx, "show servers state")
+	if err != nil {
+		return err
+	}
+	return checkServers(answer, want)
+}

@@ -1,0 +1,116 @@
+package server
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"strings"
+)
+
+// maxRowBytes bounds one line of a map file or of HAProxy's answer.
+const maxRowBytes = 1 << 20
+
+// patternFile is a map or a list that the worker has loaded from a file.
+type patternFile struct{ ID, Path string }
+
+// patternFiles reads the answer to "show map" or "show acl". What was not loaded
+// from a file has no row of interest.
+func patternFiles(answer string) []patternFile {
+	var files []patternFile
+	for line := range strings.SplitSeq(answer, "\n") {
+		id, rest, ok := strings.Cut(line, " (")
+		if !ok || id == "" || strings.Trim(id, "0123456789") != "" {
+			continue
+		}
+		path, _, ok := strings.Cut(rest, ") pattern loaded from file")
+		if ok {
+			files = append(files, patternFile{ID: id, Path: path})
+		}
+	}
+	return files
+}
+
+// fileRow is one line of a map file as HAProxy understands it. It reports false
+// for a line that is none.
+func fileRow(line string) (string, bool) {
+	line = strings.Trim(line, " \t\r")
+	if line == "" || line[0] == '#' {
+		return "", false
+	}
+	return row(line), true
+}
+
+// workerRow is one line of the worker's answer, which starts with an address.
+func workerRow(line string) (string, bool) {
+	_, line, ok := strings.Cut(line, " ")
+	if !ok {
+		return "", false
+	}
+	return row(strings.Trim(line, " \t\r")), true
+}
+
+// row is key and value with one space between them.
+func row(line string) string {
+	end := strings.IndexAny(line, " \t")
+	if end < 0 {
+		return line
+	}
+	return line[:end] + " " + strings.Trim(line[end:], " \t")
+}
+
+// sameRows compares a file with what the worker has, in order: duplicates and
+// the order of rows decide what a map answers. Rows are named by number alone,
+// because values may be nobody's business.
+func sameRows(file, worker io.Reader) error {
+	mine, theirs := newRows(file, fileRow), newRows(worker, workerRow)
+	for number := 1; ; number++ {
+		want, more, err := mine.next()
+		if err != nil {
+			return fmt.Errorf("reading row %d of the file: %w", number, err)
+		}
+		got, moreThere, err := theirs.next()
+		if err != nil {
+			return err
+		}
+		switch {
+		case !moreThere && !theirs.ended:
+			return io.ErrUnexpectedEOF // every whole answer ends with an empty line
+		case !more && !moreThere:
+			return nil
+		case more != moreThere:
+			return &driftError{what: fmt.Sprintf("rows end at %d in one and go on in the other", number)}
+		case got != want:
+			return &driftError{what: fmt.Sprintf("row %d differs", number)}
+		}
+	}
+}
+
+// driftError says that the worker was read and is not what its files say.
+type driftError struct {
+	invariant string
+	what      string
+}
+
+func (e *driftError) Error() string { return e.what }
+
+type rows struct {
+	scanner *bufio.Scanner
+	parse   func(string) (string, bool)
+	ended   bool // the last line was empty
+}
+
+func newRows(reader io.Reader, parse func(string) (string, bool)) *rows {
+	scanner := bufio.NewScanner(reader)
+	scanner.Buffer(nil, maxRowBytes)
+	return &rows{scanner: scanner, parse: parse}
+}
+
+func (r *rows) next() (string, bool, error) {
+	for r.scanner.Scan() {
+		r.ended = len(r.scanner.Bytes()) == 0
+		if row, ok := r.parse(r.scanner.Text()); ok {
+			return row, true, nil
+		}
+	}
+	return "", false, r.scanner.Err()
+}
