@@ -35,6 +35,7 @@ type server struct {
 type request struct {
 	Verb, Kind, Name string
 	Failed           bool
+	Client           string
 }
 
 func (r request) writes() bool { return r.Verb != "get" && r.Verb != "list" }
@@ -82,7 +83,7 @@ func (a *server) clients(name string) Clients {
 }
 
 func requestOf(c fakeapi.Call) request {
-	r := request{Verb: c.Verb, Name: c.Name}
+	r := request{Verb: c.Verb, Name: c.Name, Client: c.Client}
 	if c.Verb == "update" && c.Subresource == "status" {
 		r.Verb = "status"
 	}

@@ -8,7 +8,6 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/klauspost/compress/zstd"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -151,44 +150,6 @@ func TestInterruptedAtAnyWriteThePointersStayUsable(t *testing.T) {
 	}
 }
 
-func TestAPromotedCheckpointThatWasDamagedIsPublishedAgain(t *testing.T) {
-	changes := map[string]func(api *server){
-		"a shared map's entries": func(api *server) {
-			edit(api, sharedMap(t, api), func(o *v1alpha1.HAProxyMapFile) { o.Spec.Entries = "other backend\n" })
-		},
-		"a shared map is gone": func(api *server) { api.remove(sharedMap(t, api)) },
-		"its references": func(api *server) {
-			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.AuxiliaryFiles.MapFiles = nil })
-		},
-		"its receipt": func(api *server) {
-			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Status.DeployedToPods = nil })
-		},
-		"its configuration": func(api *server) {
-			edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { o.Spec.Content += "\n" })
-		},
-		"it is gone": func(api *server) { api.remove(checkpointKey(t, api, 0)) },
-		"a certificate": func(api *server) {
-			for _, name := range api.names(v1alpha1.KindSecret) {
-				edit(api, objectKey{v1alpha1.KindSecret, name}, func(o *corev1.Secret) {
-					for key := range o.Data {
-						if key != "path" {
-							o.Data[key] = []byte("forged")
-						}
-					}
-				})
-			}
-		},
-	}
-	for name, change := range changes {
-		t.Run(name, func(t *testing.T) {
-			api, p := published(t, &fence{}, "a")
-			change(api)
-			must(t, p.checkpointNow(t, site(t, "a")))
-			wantPointers(t, api, "a")
-		})
-	}
-}
-
 // checkpointKey is the object that the pointer at that position names.
 func checkpointKey(t testing.TB, api *server, position int) objectKey {
 	t.Helper()
@@ -200,23 +161,6 @@ func sharedMap(t testing.TB, api *server) objectKey {
 	t.Helper()
 	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
 	return objectKey{v1alpha1.KindMapFile, cfg.Status.AuxiliaryFiles.MapFiles[0].Name}
-}
-
-func TestACheckpointThatDoesNotVerifyIsNotPromoted(t *testing.T) {
-	api, p := published(t, &fence{}, "a")
-	must(t, p.outputNow(t, site(t, "b")))
-	api.hooks(nil, func(r request) error {
-		// The bytes change between the write and the read-back.
-		if r.Verb == "create" && r.Kind == v1alpha1.KindMapFile {
-			edit(api, objectKey{r.Kind, r.Name}, func(o *v1alpha1.HAProxyMapFile) { o.Spec.Entries = "other backend\n" })
-		}
-		return nil
-	})
-	if err := p.checkpointNow(t, site(t, "b")); !errors.Is(err, ErrNotVerified) {
-		t.Errorf("publication = %v, want ErrNotVerified", err)
-	}
-	api.hooks(nil, nil)
-	wantPointers(t, api, "a")
 }
 
 func TestRetention(t *testing.T) {
@@ -387,43 +331,6 @@ func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
 		t.Fatal("nothing was collected")
 	}
 	if got := pointers(t, api); len(got) < 2 || got[0] != site(t, "a").Checksum() {
-		t.Errorf("pointers %v, want a newest", got)
-	}
-}
-
-func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
-	api := newAPI(t)
-	f := &fence{}
-	steps := 80
-	if testing.Short() {
-		steps = 60
-	}
-	p := newPublisher(api, f)
-	for i := range steps {
-		version := string("abc"[i*7%3])
-		if i%11 == 0 {
-			p = newPublisher(api, f) // a new term knows nothing
-		}
-		writes := 0
-		api.hooks(func(r request) error {
-			if r.writes() {
-				if writes++; i%3 == 0 && writes == 1+i%8 {
-					return apierrors.NewInternalError(errDown)
-				}
-			}
-			return nil
-		}, nil)
-		_ = p.outputNow(t, site(t, version))
-		_ = p.checkpointNow(t, site(t, version))
-		api.hooks(nil, nil)
-		pointers(t, api)
-		if t.Failed() {
-			t.Fatalf("at step %d", i)
-		}
-	}
-	must(t, p.outputNow(t, site(t, "a")))
-	must(t, p.checkpointNow(t, site(t, "a")))
-	if got := pointers(t, api); got[0] != site(t, "a").Checksum() {
 		t.Errorf("pointers %v, want a newest", got)
 	}
 }
