@@ -3,6 +3,7 @@ package fakeapi
 import (
 	"context"
 	"errors"
+	"strconv"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -173,7 +174,11 @@ func TestOneCollectionTakesWhatLostAllItsOwners(t *testing.T) {
 	}
 }
 
-func TestClientsOfAllKindsFindTheirWay(t *testing.T) {
+func TestClientsOfAllKindsFindTheirWayInABubble(t *testing.T) {
+	synctest.Test(t, findTheWay)
+}
+
+func findTheWay(t *testing.T) {
 	s := New(Options{})
 	core, _ := clientsOf(t, s, "one")
 	list, err := discovery.NewDiscoveryClientForConfigOrDie(s.Config("one")).ServerResourcesForGroupVersion("haproxy-haptic.org/v1alpha1")
@@ -217,6 +222,23 @@ func benchmarkLeaseUpdate(b *testing.B, o Options) {
 		renewed := metav1.NewMicroTime(current.Spec.RenewTime.Add(time.Second))
 		current.Spec.RenewTime = &renewed
 		if current, err = leases.Update(b.Context(), current, metav1.UpdateOptions{}); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkOutputStatusUpdate(b *testing.B) {
+	s := New(Options{TrackFromApply: true})
+	_, ours := clientsOf(b, s, "one")
+	outputs := ours.HapticV1alpha1().HAProxyCfgs(ns)
+	current, err := outputs.Create(b.Context(), output("o"), metav1.CreateOptions{})
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer reportCPU(b)()
+	for i := 0; b.Loop(); i++ {
+		current.Status.AuxiliaryFiles = &v1alpha1.AuxiliaryFileReferences{SetID: strconv.Itoa(i)}
+		if current, err = outputs.UpdateStatus(b.Context(), current, metav1.UpdateOptions{}); err != nil {
 			b.Fatal(err)
 		}
 	}
