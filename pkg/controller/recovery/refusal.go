@@ -1,5 +1,7 @@
 package recovery
 
+import "strings"
+
 // Reason says why no pod, or not this pod, was started from a checkpoint: one
 // of the constants below, a closed list that alerts and runbooks rely on.
 type Reason string
@@ -99,7 +101,7 @@ type Refusal struct {
 
 // Error lets a guard hand a refusal through a start.
 func (f *Refusal) Error() string {
-	text := string(f.Reason) + ": " + f.Message
+	text := string(f.Reason) + ": " + strings.TrimSuffix(f.Message, ".")
 	if f.Do != "" {
 		text += ". " + f.Do
 	}
