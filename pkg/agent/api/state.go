@@ -107,6 +107,10 @@ type State struct {
 	Generation   uint64       `json:"generation"`
 
 	SupervisorStatus SupervisorStatus `json:"supervisor_status,omitempty"`
+	// StartFlags are the options the running master was started with, without
+	// files and sockets; absent where another container's process is not seen.
+	// One without -dr takes no output that names a server which does not resolve.
+	StartFlags []string `json:"start_flags,omitempty"`
 	// OldWorkers is absent while the master's table cannot be read: unknown is
 	// not none.
 	OldWorkers *OldWorkers `json:"old_workers,omitempty"`

@@ -160,7 +160,7 @@ func (a *agent) rollback(ctx context.Context, act activation, staged *set, outco
 	case outcome.Log != "":
 		detail.Message = alerts(outcome.Log)
 	default:
-		detail.Message = explain(ctx, a.config.HAProxyBinary, a.layout, staged.ID)
+		detail.Message = explain(ctx, a.config.HAProxyBinary, checkFlags(a.haproxy.startFlags(ctx)), a.layout, staged.ID)
 	}
 	a.metrics.rejections.WithLabelValues(detail.Stage).Inc()
 	a.journal.Scheduled, a.scheduled = nil, nil // it was this set, or an older one

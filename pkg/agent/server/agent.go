@@ -49,6 +49,7 @@ type agent struct {
 	scheduled  *set          // what journal.Scheduled names
 	wake       chan struct{} // tells the watch that a reload was scheduled
 	stopping   stopAttempt
+	flags      []string    // how the master was started, nil when that is not seen
 	drift      *driftError // what the last comparison with the worker found
 
 	started   chan struct{} // closed once recovery is done and HAProxy answered
@@ -164,6 +165,7 @@ func (a *agent) record(ctx context.Context, seen observation, err error) {
 		}
 		if next != a.master {
 			a.drift = nil // it was another worker's
+			a.flags, _ = a.haproxy.startFlags(ctx)
 		}
 		a.master = next
 	}

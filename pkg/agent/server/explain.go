@@ -19,12 +19,12 @@ const explainTimeout = 10 * time.Second
 // explain finds words for a refusal. Before 2.7 the master gives none, so the
 // binary is asked what it thinks of the same files. Its answer is never a gate:
 // a check parses and does not bind, so it may well find nothing.
-func explain(ctx context.Context, binary string, l layout, id string) string {
+func explain(ctx context.Context, binary string, flags []string, l layout, id string) string {
 	ctx, cancel := context.WithTimeout(ctx, explainTimeout)
 	defer cancel()
 	files := filepath.Join(l.set(id), setFiles)
-	check := exec.CommandContext(ctx, binary, "-c", "-dr",
-		"-f", filepath.Join(files, api.ConfigPath), "-f", filepath.Join(l.set(id), setNonce))
+	arguments := append([]string{"-c", "-f", filepath.Join(files, api.ConfigPath), "-f", filepath.Join(l.set(id), setNonce)}, flags...)
+	check := exec.CommandContext(ctx, binary, arguments...)
 	check.WaitDelay = time.Second
 	output := &boundedBuffer{limit: api.MaxMessageBytes}
 	check.Stdout, check.Stderr = output, output

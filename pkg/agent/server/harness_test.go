@@ -126,8 +126,14 @@ frontend main
 
 func (p *pod) startHAProxy() {
 	p.t.Helper()
-	command := exec.Command(haproxyBinary(p.t), "-W", "-dr", "-S", p.layout.masterSocket()+",level,admin",
-		"-f", filepath.Join(p.layout.current(), "haproxy.cfg"), "-f", p.layout.nonce())
+	p.startHAProxyWith("-dr")
+}
+
+func (p *pod) startHAProxyWith(flags ...string) {
+	p.t.Helper()
+	arguments := append([]string{"-W"}, flags...)
+	command := exec.Command(haproxyBinary(p.t), append(arguments, "-S", p.layout.masterSocket()+",level,admin",
+		"-f", filepath.Join(p.layout.current(), "haproxy.cfg"), "-f", p.layout.nonce())...)
 	command.Env = append(os.Environ(), "POD_IP=127.0.0.1")
 	command.Stdout, command.Stderr = p.log, p.log
 	if err := command.Start(); err != nil {

@@ -32,8 +32,8 @@ func (a *agent) publish() {
 		AgentOps: []string{}, Features: []string{},
 		PodName: a.config.PodName, PodUID: a.config.PodUID, TemplateUID: j.TemplateUID,
 		Phase: a.phase(), WorkerStatus: a.workerStatus(), HAProxy: a.identity(), Generation: j.Generation,
-		SupervisorStatus: a.seen.Supervisor,
-		Plans:            a.plans(), AppliedToken: j.token(), EpochFloor: j.Fence.LeaderEpoch,
+		SupervisorStatus: a.seen.Supervisor, StartFlags: a.flags,
+		Plans: a.plans(), AppliedToken: j.token(), EpochFloor: j.Fence.LeaderEpoch,
 		Files: map[string]api.FileState{}, LastApply: j.LastApply, InvariantViolation: a.violation(),
 	}}
 	// What the files are is worth knowing even when whose they are is not: it
