@@ -21,8 +21,17 @@
 // a file beside the set's own: configuration and nonce change in one step, so a
 // worker can never carry the nonce of a set that it was not loaded from.
 //
-// Its limits: every change is a reload (no runtime operations), an apply that
-// comes too soon after the last reload waits instead of being scheduled, and
-// old workers are left to HAProxy. The agent does not start HAProxy, and asks
-// the running one for its version.
+// Reloads are paced: one that is wanted too soon is scheduled, with the newest
+// output that came by then, and the set that is current stays the proven one
+// until it happens. Workers of earlier loads are bounded: at the limit the
+// connections of the oldest are closed, and the reload waits for its end.
+//
+// A verified read hashes the files, and then reads the worker again as far as its
+// version shows: maps, lists, certificates, servers. It excludes applies, since
+// in the middle of one the new worker would look like somebody else's.
+//
+// Its limits: every change is a reload (no runtime operations). Private keys are
+// not shown by HAProxy and compared by their certificates alone. Where the
+// configuration has conditions (".if"), servers are not compared. The agent does
+// not start HAProxy, and asks the running one for its version.
 package server
