@@ -10,57 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
-	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/test/fakeapi"
 )
-
-// tally counts requests by verb.
-func tally(requests []request) map[string]int {
-	counts := map[string]int{}
-	for _, r := range requests {
-		counts[r.Verb]++
-	}
-	return counts
-}
-
-func TestOrdinaryPublicationMakesTheFewestRequests(t *testing.T) {
-	api, f := newAPI(t), &fence{}
-	p := newPublisher(api, f)
-	steps := []struct {
-		name   string
-		output *checkpoint.Output
-		want   map[string]int
-	}{
-		{name: "the first publication", output: site(t, "a"), want: map[string]int{"get": 1, "list": 4, "create": 6, "status": 1}},
-		{name: "nothing changed", output: site(t, "a"), want: map[string]int{"get": 1, "list": 4}},
-		{
-			name: "one map changed", output: site(t, "b"),
-			want: map[string]int{"get": 1, "list": 4, "update": 1, "create": 1, "status": 1, "delete": 1},
-		},
-	}
-	for _, step := range steps {
-		api.took()
-		f.checks = 0
-		must(t, p.outputNow(t, step.output))
-		requests := api.took()
-		if diff := cmp.Diff(step.want, tally(requests)); diff != "" {
-			t.Errorf("%s: requests (-want +got):\n%s", step.name, diff)
-		}
-		writes := 0
-		for _, r := range requests {
-			if r.writes() {
-				writes++
-			}
-			if r.Verb == "get" && r.Kind != v1alpha1.KindCfg {
-				t.Errorf("%s: a child was read: %+v", step.name, r)
-			}
-		}
-		if f.checks != writes {
-			t.Errorf("%s: %d checks of the term for %d writes", step.name, f.checks, writes)
-		}
-	}
-}
 
 func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
 	api := newAPI(t)

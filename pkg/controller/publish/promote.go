@@ -117,12 +117,12 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 	if err != nil {
 		return err
 	}
+	if stored, err = p.withUnlisted(ctx, stored, pointers); err != nil {
+		return err
+	}
 	named := map[objectKey]bool{}
 	committed := true
 	for _, cfg := range stored {
-		if !templateOwner(p.settings.Template).controls(cfg) {
-			continue
-		}
 		if !isPromoted(pointers, cfg) && !(cfg.Spec.Checksum == intended && isCommitted(cfg)) {
 			gone, err := p.deleteCheckpoint(ctx, cfg)
 			if err != nil {
@@ -146,6 +146,33 @@ func (p *Publisher) collect(ctx context.Context, pointers []checkpoint.Pointer, 
 		return nil
 	}
 	return p.collectShared(ctx, found, named)
+}
+
+// withUnlisted leaves out what is not the template's and adds promoted
+// checkpoints that lost the label by which they are listed: their files must not
+// be taken for garbage.
+func (p *Publisher) withUnlisted(ctx context.Context, listed []*v1alpha1.HAProxyCfg, pointers []checkpoint.Pointer) ([]*v1alpha1.HAProxyCfg, error) {
+	var all []*v1alpha1.HAProxyCfg
+	known := map[string]bool{}
+	for _, cfg := range listed {
+		known[cfg.Name] = true
+		if templateOwner(p.settings.Template).controls(cfg) || isPromoted(pointers, cfg) {
+			all = append(all, cfg)
+		}
+	}
+	for _, pointer := range pointers {
+		if known[pointer.Name] {
+			continue
+		}
+		cfg, err := p.getOutput(ctx, pointer.Name)
+		if err != nil {
+			return nil, err
+		}
+		if cfg != nil && isPromoted(pointers, cfg) {
+			all = append(all, cfg)
+		}
+	}
+	return all, nil
 }
 
 // isCommitted tells whether a checkpoint's references are known. A list of a

@@ -44,49 +44,6 @@ func wantPointers(t testing.TB, api *server, versions ...string) {
 	}
 }
 
-func TestCheckpointPublicationMakesTheFewestRequests(t *testing.T) {
-	api, p := published(t, &fence{}, "a")
-	steps := []struct {
-		name    string
-		version string
-		// children that must be created or claimed anew.
-		k int
-		// lists per child kind.
-		lists int
-	}{
-		{name: "one map changed", version: "b", k: 1, lists: 2},
-		{name: "the same output again", version: "b", k: 0, lists: 1},
-		{name: "back to the predecessor", version: "a", k: 0, lists: 1},
-	}
-	for _, step := range steps {
-		api.took()
-		must(t, p.checkpointNow(t, site(t, step.version)))
-		requests := api.took()
-		counts := tally(requests)
-		if writes := counts["create"] + counts["update"] + counts["status"]; writes > step.k+4 || step.k == 0 && counts["create"] > 0 {
-			t.Errorf("%s: %d creates and updates for %d children: %v", step.name, writes, step.k, counts)
-		}
-		for _, r := range requests {
-			if r.Verb == "get" && r.Kind != v1alpha1.KindCfg {
-				t.Errorf("%s: a child was read: %+v", step.name, r)
-			}
-		}
-		lists := 0
-		for _, r := range requests {
-			if r.Verb == "list" && r.Kind == v1alpha1.KindSecret {
-				lists++
-			}
-		}
-		if lists != step.lists {
-			t.Errorf("%s: %d lists of Secrets, want %d", step.name, lists, step.lists)
-		}
-	}
-	wantPointers(t, api, "a", "b")
-	if n := len(api.names(v1alpha1.KindCfg)); n != 3 {
-		t.Errorf("%d outputs are stored, want the ordinary one and two checkpoints", n)
-	}
-}
-
 func TestAnIdenticalReceiptWritesNothing(t *testing.T) {
 	api, p := published(t, &fence{}, "a", "b")
 	must(t, p.checkpointNow(t, site(t, "b")))
