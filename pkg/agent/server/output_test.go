@@ -155,3 +155,10 @@ func wantConflict(t *testing.T, err error, reason api.Reason) {
 		t.Errorf("got conflict %s (%s), want %s", conflict.Conflict.Reason, conflict.Conflict.Message, reason)
 	}
 }
+
+func parseCertificate(t *testing.T, raw []byte) *x509.Certificate {
+	t.Helper()
+	certificate, err := x509.ParseCertificate(raw)
+	must(t, err)
+	return certificate
+}
