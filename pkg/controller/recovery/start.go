@@ -168,7 +168,7 @@ func (r *Recovery) reclaim(ctx context.Context, e ending, floor uint64) *Refusal
 		Message: fmt.Sprintf("pod %s: expected an epoch of at most %d, found %d", e.pod.Name, r.parts.Term.Epoch(), floor),
 		Do:      "It is tried again by itself with a higher epoch; if that does not help, delete the pod"}
 	for range maxReclaims {
-		if floor <= r.parts.Term.Epoch() {
+		if floor < r.parts.Term.Epoch() {
 			refusal.Quiet = true
 			return refusal
 		}
