@@ -9,7 +9,11 @@
 // strategy, schema, defaulting, pruning and validation, everything through the
 // real field managers. Script is a list of requests whose answers are held
 // against recorded ones of kube-apiserver 1.37.2 in a unit test, and against a
-// running one in the integration test.
+// running one in the integration test. After a change of the CRDs or the script,
+// record them anew from a development cluster that has the CRDs and an empty
+// namespace "fakeapi-contract":
+//
+//	KUBECONFIG=... go test ./test/fakeapi -run Answers -update
 //
 // What differs from the real server, on purpose:
 //   - Every namespace exists. There is no authorization, admission, quota,
@@ -25,6 +29,7 @@
 //   - A list is always whole, and always of the present: limit is ignored, and
 //     resourceVersionMatch=Exact with an older version is 410. A version of the
 //     future is refused at once instead of after three seconds.
+//   - With Options.TrackFromApply, managedFields begin with the first apply.
 //   - A slow watch is never closed. A watch without timeoutSeconds ends after
 //     45 minutes. Bookmarks come each minute if anything changed, and at the end.
 //
