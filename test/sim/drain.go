@@ -1,0 +1,67 @@
+package sim
+
+import (
+	"encoding/json"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+	"github.com/holdfast-project/holdfast/pkg/record"
+	"github.com/holdfast-project/holdfast/test/fakeapi"
+)
+
+// drainChecker judges graceful stops: invariant 6.
+type drainChecker struct {
+	sees
+	w *world
+	// acked are the plans whose receipts reached a process.
+	acked map[string]map[string]bool
+	// released is who released the leader-election Lease last.
+	released string
+}
+
+func (d *drainChecker) acknowledged(process string, m *api.Manifest) {
+	if d.acked[process] == nil {
+		d.acked[process] = map[string]bool{}
+	}
+	d.acked[process][m.PlanID] = true
+}
+
+func (d *drainChecker) changed(c fakeapi.Change) {
+	if c.Name != electionName || c.Type != "MODIFIED" {
+		return
+	}
+	if record.ElectionLease(decode[coordinationv1.Lease](c.New)).Holder == "" {
+		d.released = c.Client
+	}
+}
+
+// judge is called when a process has stopped gracefully and undisturbed, with
+// rendering not blocked.
+func (d *drainChecker) judge(p *process) {
+	if d.released != p.name {
+		return // it did not lead, or lost its Lease
+	}
+	intent := d.w.leases.intent()
+	if intent.PlanID == "" || !d.acked[p.name][intent.PlanID] {
+		return
+	}
+	if newest := d.w.pointers.newest(); newest.Checksum != intent.Checksum {
+		d.w.violate(invariantDrain, "%s stopped gracefully after its last dispatch was acknowledged; the intent is %s, the newest checkpoint %s",
+			p.name, intent.Checksum, newest.Checksum)
+	}
+}
+
+// expiredLease shows a Lease as one that ran out.
+func expiredLease(raw []byte) []byte {
+	var lease coordinationv1.Lease
+	if err := json.Unmarshal(raw, &lease); err != nil || lease.Name != electionName {
+		return raw
+	}
+	lease.Spec.LeaseDurationSeconds = new(int32)
+	changed, err := json.Marshal(&lease)
+	if err != nil {
+		return raw
+	}
+	return changed
+}

@@ -1,0 +1,156 @@
+package sim
+
+import (
+	"encoding/json"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/record"
+	"github.com/holdfast-project/holdfast/test/fakeapi"
+)
+
+// recorded is one state of the retained-state Lease.
+type recorded struct {
+	intent fencing.Intent
+	// held says that the leader-election Lease named the intent's holder at its
+	// epoch when it was written.
+	held bool
+}
+
+// leaseHistory follows both Leases: who held when, and what was the intent.
+type leaseHistory struct {
+	sees
+	w        *world
+	election fencing.ElectionLease
+	intents  []recorded
+	// topEpoch is the highest on the current leader-election Lease.
+	topEpoch uint64
+}
+
+func (h *leaseHistory) changed(c fakeapi.Change) {
+	if c.GVR.Resource != "leases" {
+		return
+	}
+	lease := decode[coordinationv1.Lease](c.New)
+	gone := c.Type == "DELETED"
+	switch c.Name {
+	case electionName:
+		if gone {
+			h.election, h.topEpoch = fencing.ElectionLease{}, 0
+			return
+		}
+		h.election = record.ElectionLease(lease)
+		if h.election.Epoch < h.topEpoch {
+			h.w.violate(invariantEpochs, "the leader-election lease goes from epoch %d to %d", h.topEpoch, h.election.Epoch)
+		}
+		h.topEpoch = h.election.Epoch
+	case retainedName:
+		if gone {
+			h.intents = append(h.intents, recorded{})
+			return
+		}
+		intent := record.RetainedLease(lease).Intent.Intent
+		held := h.election.Holder == intent.Holder && h.election.Epoch == intent.Epoch
+		h.intents = append(h.intents, recorded{intent: intent, held: held})
+	}
+}
+
+// intent is what is recorded now.
+func (h *leaseHistory) intent() fencing.Intent {
+	if len(h.intents) == 0 {
+		return fencing.Intent{}
+	}
+	return h.intents[len(h.intents)-1].intent
+}
+
+// recordedBy reports that a term of the epoch had the plan as its intent while
+// it held the leader-election Lease.
+func (h *leaseHistory) recordedBy(epoch uint64, plan string) bool {
+	for _, r := range h.intents {
+		if r.held && r.intent.Epoch == epoch && r.intent.PlanID == plan {
+			return true
+		}
+	}
+	return false
+}
+
+// newestUntil is the newest intent that terms up to the epoch recorded.
+func (h *leaseHistory) newestUntil(epoch uint64) fencing.Intent {
+	var newest fencing.Intent
+	for _, r := range h.intents {
+		if r.intent.Epoch <= epoch {
+			newest = r.intent
+		}
+	}
+	return newest
+}
+
+// fleetChecker judges what reaches pods: invariants 1, 2, 5 and 7.
+type fleetChecker struct {
+	sees
+	w      *world
+	leases *leaseHistory
+	epochs map[string]uint64
+}
+
+func (f *fleetChecker) begun(process, pod string, m *api.Manifest) {
+	if !f.leases.recordedBy(m.Token.LeaderEpoch, m.PlanID) {
+		f.w.violate(invariantIntent, "%s applies plan %s to %s in epoch %d, which that term did not record while it held its lease",
+			process, m.PlanID, pod, m.Token.LeaderEpoch)
+	}
+}
+
+func (f *fleetChecker) loaded(l load) {
+	if l.token.LeaderEpoch < l.heard {
+		f.w.violate(invariantTerms, "pod %s heard of epoch %d and loads plan %s of epoch %d", l.pod, l.heard, l.plan, l.token.LeaderEpoch)
+	}
+	if f.epochs == nil {
+		f.epochs = map[string]uint64{}
+	}
+	if l.token.LeaderEpoch < f.epochs[l.pod] {
+		f.w.violate(invariantEpochs, "pod %s goes from epoch %d to %d", l.pod, f.epochs[l.pod], l.token.LeaderEpoch)
+	}
+	f.epochs[l.pod] = l.token.LeaderEpoch
+	if l.token.RenderSeq != 0 {
+		return
+	}
+	// Token 0 of a term is recovery's.
+	if l.previous == api.PhaseConfigured {
+		f.w.violate(invariantConfigured, "recovery loads plan %s on configured pod %s", l.plan, l.pod)
+	}
+	if newest := f.leases.newestUntil(l.token.LeaderEpoch); newest.PlanID != l.plan {
+		f.w.violate(invariantTerms, "recovery loads plan %s on pod %s, the newest intent is plan %s of epoch %d", l.plan, l.pod, newest.PlanID, newest.Epoch)
+	}
+}
+
+// writeChecker judges that whatever a term publishes goes out right behind a
+// look at the Leases: the part of invariant 6 that keeps a replica which lost
+// its Lease from publishing. A write that a check allowed leaves in the moment
+// in which the check's last answer arrives, since nothing else moves then.
+type writeChecker struct {
+	sees
+	w *world
+	// read is the step in which a process last had an answer about L.
+	read map[string]int
+}
+
+func (c *writeChecker) replied(process, target string, body []byte) {
+	if target != "get leases "+electionName {
+		return
+	}
+	var lease coordinationv1.Lease
+	if err := json.Unmarshal(body, &lease); err == nil && lease.Name == electionName {
+		c.read[process] = c.w.step
+	}
+}
+
+func (c *writeChecker) sent(i *item) {
+	if i.class != classWrite || !isPublication(i.target) {
+		return
+	}
+	if step, ok := c.read[i.process]; !ok || step != c.w.step {
+		c.w.violate(invariantDrain, "%s sends %q without a check of the leases right before", i.process, i.target)
+	}
+}

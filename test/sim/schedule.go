@@ -1,0 +1,328 @@
+package sim
+
+import (
+	"fmt"
+	globalrand "math/rand"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+const (
+	// safetySteps is how many decisions the phase with faults has.
+	safetySteps = 220
+	// livenessLimit bounds the virtual time in which the system must come to
+	// rest once faults have stopped: a Lease that must expire, restarts of the
+	// election, and the longest retries, some times over.
+	livenessLimit = 10 * time.Minute
+	// replayPatience and replayPause bound how long a replay waits for an item.
+	replayPatience = 50
+	replayPause    = 100 * time.Millisecond
+	// maxPerInstant bounds what may move before time has to pass: more is a loop
+	// that never waits.
+	maxPerInstant = 5000
+	// stopLimit bounds a graceful stop, which the product bounds to less.
+	stopLimit = time.Minute
+)
+
+// Options say how one schedule is run.
+type Options struct {
+	Seed uint64
+	// Replay, if set, takes the decisions of a recording instead of the seed's.
+	Replay *Trace
+	// Verbose keeps logs and commits in the history.
+	Verbose bool
+}
+
+// Result is how a schedule went.
+type Result struct {
+	Trace   Trace
+	History []string
+	// Diverged is set when a replay met another world than the recording.
+	Diverged error
+	Virtual  time.Duration
+	Coverage Coverage
+}
+
+// Run executes one schedule. It must be called in a bubble of testing/synctest.
+func Run(t testing.TB, o Options) *Result {
+	// client-go takes its jitter from this generator. Seeding it is what makes
+	// most seeds repeat.
+	globalrand.Seed(int64(o.Seed)) //nolint:staticcheck // nothing else reaches that generator
+	w := newWorld(t, o.Verbose)
+	s := &schedule{world: w, rng: rand.New(rand.NewPCG(o.Seed, 0x686f6c64)), trace: Trace{Seed: o.Seed}}
+	if o.Replay != nil {
+		s.replay = o.Replay.Decisions
+	}
+	began := time.Now()
+	defer s.tearDown()
+	s.setUp()
+	err := s.safety()
+	if err == nil && len(w.broken()) == 0 {
+		s.liveness()
+	}
+	s.trace.Violations = w.broken()
+	return &Result{Trace: s.trace, History: w.history.lines, Diverged: err, Virtual: time.Since(began), Coverage: w.counter.Coverage}
+}
+
+// schedule makes the decisions.
+type schedule struct {
+	*world
+	rng    *rand.Rand
+	replay []Decision
+	trace  Trace
+}
+
+func (s *schedule) setUp() {
+	s.setInputs(inputs{version: s.rng.IntN(versions), state: inputsGood})
+	for range 1 + s.rng.IntN(3) {
+		s.addPod()
+	}
+	if s.rng.IntN(8) == 0 {
+		s.leaveOldCopy(s.rng.IntN(2) == 0)
+	}
+	s.start("a")
+	s.start("b")
+}
+
+// safety makes random decisions, faults among them.
+func (s *schedule) safety() error {
+	for len(s.trace.Decisions) < safetySteps {
+		synctest.Wait()
+		if len(s.broken()) > 0 {
+			return nil
+		}
+		d, more := s.next()
+		if !more {
+			return nil
+		}
+		if err := s.perform(d); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// next is the recorded decision of a replay, or a new one.
+func (s *schedule) next() (Decision, bool) {
+	n := len(s.trace.Decisions)
+	if s.replay != nil {
+		if n >= len(s.replay) {
+			return Decision{}, false
+		}
+		return s.replay[n], true
+	}
+	return s.choose(), true
+}
+
+func (s *schedule) choose() Decision {
+	var items []*item
+	for _, i := range s.network.snapshot() {
+		if p := s.process(i.process); p == nil || !p.paused {
+			items = append(items, i)
+		}
+	}
+	slices.SortFunc(items, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+	dice := s.rng.IntN(100)
+	switch {
+	case dice < 8 || len(items) == 0 && dice < 30:
+		if d, ok := s.chooseFault(); ok {
+			return d
+		}
+	case dice >= 16 && len(items) > 0:
+		i := items[s.rng.IntN(len(items))]
+		return Decision{Do: "release", What: i.key, Fate: s.chooseFate(i)}
+	}
+	waits := []time.Duration{20 * time.Millisecond, 200 * time.Millisecond, time.Second, 3 * time.Second, 8 * time.Second, 20 * time.Second}
+	return Decision{Do: "wait", For: waits[s.rng.IntN(len(waits))]}
+}
+
+func (s *schedule) chooseFate(i *item) string {
+	dice := s.rng.IntN(100)
+	switch i.class {
+	case classEvent, classReply, classAgentReply:
+		if dice < 4 {
+			return fateDrop
+		}
+		return fateDeliver
+	case classRead:
+		if i.target == "get leases "+electionName && dice >= 98 {
+			return fateExpired
+		}
+	}
+	switch {
+	case dice < 4:
+		return fateDrop
+	case dice < 9:
+		return fateCut
+	case dice < 17:
+		return fateHoldReply
+	}
+	return fateDeliver
+}
+
+// perform carries a decision out and records it.
+func (s *schedule) perform(d Decision) error {
+	s.step++
+	s.trace.Decisions = append(s.trace.Decisions, d)
+	s.note("%3d %s", s.step, d)
+	switch d.Do {
+	case "release":
+		i, ok := s.network.let(d.What, d.Fate)
+		for range replayPatience {
+			if ok || s.replay == nil {
+				break
+			}
+			// Timers may run a little differently. What was recorded comes soon.
+			s.sleep(replayPause)
+			synctest.Wait()
+			i, ok = s.network.let(d.What, d.Fate)
+		}
+		if !ok {
+			return fmt.Errorf("%w at decision %d: %q does not wait", errDiverged, len(s.trace.Decisions), d.What)
+		}
+		if p := s.process(i.process); p != nil && p.stopping && d.Fate != fateDeliver {
+			p.disturbed = true
+		}
+	case "wait":
+		s.sleep(d.For)
+	default:
+		return s.strike(d)
+	}
+	return nil
+}
+
+// sleep lets time pass until something new waits on the network.
+func (s *schedule) sleep(limit time.Duration) {
+	select {
+	case <-s.network.news: // of what waits already
+	default:
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-s.network.news:
+	}
+}
+
+// settle delivers everything in order until done holds or limit has passed.
+func (s *schedule) settle(limit time.Duration, done func() bool) bool {
+	deadline := time.Now().Add(limit)
+	instant, moved := time.Now(), 0
+	for {
+		synctest.Wait()
+		if now := time.Now(); now != instant {
+			instant, moved = now, 0
+		}
+		if moved++; moved > maxPerInstant {
+			s.violate(invariantLiveness, "%d items moved on the network and no time passed", moved)
+			return true
+		}
+		if len(s.broken()) > 0 {
+			return true
+		}
+		items := s.network.snapshot()
+		if len(items) == 0 {
+			if done() {
+				return true
+			}
+			if time.Now().After(deadline) {
+				return false
+			}
+			s.server.CollectGarbage()
+			s.step++
+			s.sleep(time.Second)
+			continue
+		}
+		slices.SortFunc(items, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+		s.step++
+		if s.verbose {
+			s.note("    deliver %s", items[0].key)
+		}
+		s.network.let(items[0].key, fateDeliver)
+	}
+}
+
+// liveness stops all faults and waits for the system to come to rest. Some
+// schedules then lose every process while nothing can be rendered. In the end
+// all processes stop gracefully, one after another.
+func (s *schedule) liveness() {
+	s.note("faults stop")
+	s.heal()
+	if !s.comeToRest(s.unrest) {
+		return
+	}
+	if s.inputs.state == inputsGood && s.rng.IntN(3) == 0 && !s.outage() {
+		return
+	}
+	for _, p := range s.running() {
+		s.note("stop %s gracefully", p.name)
+		p.stopping, p.disturbed = true, false
+		p.stop()
+		if !s.settle(stopLimit, p.ended) {
+			s.violate(invariantLiveness, "%s does not end within %s of a graceful stop", p.name, stopLimit)
+		}
+		if len(s.broken()) > 0 {
+			return
+		}
+		s.judgeStops()
+	}
+}
+
+// comeToRest delivers everything until nothing is wrong any more.
+func (s *schedule) comeToRest(wrong func() string) bool {
+	if !s.settle(livenessLimit, func() bool { return wrong() == "" }) {
+		s.violate(invariantLiveness, "not at rest %s after faults stopped: %s", livenessLimit, wrong())
+	}
+	return len(s.broken()) == 0
+}
+
+// outage is what the product exists for: a fleet at rest, inputs that cannot be
+// rendered, every process gone, and replacement pods that come up under others.
+func (s *schedule) outage() bool {
+	s.note("outage")
+	s.setInputs(inputs{version: s.inputs.version, state: []string{inputsBroken, inputsRefused}[s.rng.IntN(2)]})
+	for _, p := range s.running() {
+		s.crash(p)
+	}
+	if pods := s.proxies(); len(pods) > 1 && s.rng.IntN(2) == 0 {
+		s.removePod(pods[0].name)
+	}
+	s.addPod()
+	s.start("a")
+	s.start("b")
+	if !s.comeToRest(s.unrecovered) {
+		return false
+	}
+	s.note("repair")
+	s.setInputs(inputs{version: s.rng.IntN(versions), state: inputsGood})
+	return s.comeToRest(s.unrest)
+}
+
+// judgeStops looks at processes that ended since.
+func (s *schedule) judgeStops() {
+	for _, p := range s.processes {
+		if p.stopping && p.ended() && !p.disturbed && s.inputs.state == inputsGood {
+			s.drains.judge(p)
+		}
+		if p.ended() {
+			p.stopping = false
+		}
+	}
+}
+
+// tearDown ends everything of the schedule.
+func (s *schedule) tearDown() {
+	for _, p := range s.processes {
+		s.network.kill(p.name)
+		p.stop()
+	}
+	s.network.close()
+	for _, p := range s.processes {
+		<-p.done
+	}
+}
