@@ -41,7 +41,7 @@ func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api
 	if err := a.switchForward(ctx, p); err != nil {
 		return nil, err
 	}
-	outcome := a.haproxy.reload(ctx, nonceOf(staged.ID))
+	outcome := a.haproxy.reload(ctx, staged.nonce())
 	a.lastReload = time.Now()
 	a.metrics.reloads.WithLabelValues(string(outcome.Result)).Inc()
 	report := &api.Reload{
@@ -203,6 +203,7 @@ func (a *agent) revert(ctx context.Context, up *upload, p pending) (*api.Result,
 	if err != nil {
 		return nil, err
 	}
+	restored.Nonce = "" // it is loaded anew
 	for _, f := range restored.Files {
 		carried, err := up.staging.carry(f, source)
 		if err != nil {

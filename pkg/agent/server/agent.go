@@ -181,11 +181,19 @@ func (a *agent) record(ctx context.Context, seen observation, err error) {
 	}
 }
 
+// nonce is what a worker of the committed set carries.
+func (a *agent) nonce() string {
+	if a.current == nil {
+		return nonceOf(a.journal.Current)
+	}
+	return a.current.nonce()
+}
+
 func (a *agent) workerStatus() api.WorkerStatus {
 	switch {
 	case a.seenErr != nil || a.seen.Info.PID == 0:
 		return api.WorkerAbsent
-	case a.seen.Info.Description != nonceOf(a.journal.Current):
+	case a.seen.Info.Description != a.nonce():
 		return api.WorkerForeign
 	}
 	return api.WorkerOwned

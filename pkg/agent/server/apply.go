@@ -123,8 +123,8 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	if a.scheduled != nil && a.applied() == planOf(m) && a.scheduled.sameFiles(m.Files) {
 		return a.retake(ctx, up, p)
 	}
-	if m.Mode == api.ModeAuto && a.scheduled == nil && a.committed() == planOf(m) && a.workerStatus() == api.WorkerOwned &&
-		a.current.sameFiles(m.Files) && a.checkTree() == nil && a.compareNow(ctx) == nil && a.drift == nil {
+	settled := m.Mode == api.ModeAuto && a.isSettled(ctx)
+	if settled && a.committed() == planOf(m) && a.current.sameFiles(m.Files) {
 		if err := up.staging.discard(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not remove an upload that was not needed")
 		}
@@ -138,10 +138,17 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return nil, err
 	}
 	staged := &set{PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
+	inPlace := settled && a.needsNoWorker(m.Files)
+	if inPlace {
+		staged.inherit(a.current)
+	}
 	if err := up.staging.finish(staged); err != nil {
 		return nil, err
 	}
 	act := activation{began: up.began, pending: p}
+	if inPlace {
+		return a.exchange(ctx, act, staged, api.OutcomeFileOnly)
+	}
 	if a.dueAt().After(time.Now()) || !a.hasRoom(ctx) {
 		return a.postpone(ctx, act, staged)
 	}
@@ -154,6 +161,13 @@ func (a *agent) sources() []string {
 		return []string{a.journal.Scheduled.Set, a.journal.Current}
 	}
 	return []string{a.journal.Current}
+}
+
+// isSettled reports that the pod is known to be exactly its committed output, on
+// disk and in its worker.
+func (a *agent) isSettled(ctx context.Context) bool {
+	return a.scheduled == nil && a.phase() == api.PhaseConfigured && a.workerStatus() == api.WorkerOwned &&
+		a.checkTree() == nil && a.compareNow(ctx) == nil && a.drift == nil
 }
 
 // planFor is the plan blob of the manifest: sent with it, or stored already.

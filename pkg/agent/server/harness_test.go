@@ -155,6 +155,28 @@ func (p *pod) killHAProxy() {
 		_ = syscall.Kill(int(seen.Worker), syscall.SIGKILL)
 	}
 	p.haproxy = nil
+	// A killed process answers until the kernel has come to it.
+	for deadline := time.Now().Add(5 * time.Second); time.Now().Before(deadline); {
+		conn, err := net.Dial("tcp", p.frontend())
+		if err != nil {
+			return
+		}
+		conn.Close()
+	}
+}
+
+// restartHAProxy is a restart of HAProxy's container beside a running agent. It
+// returns when the agent knows the new worker: the old one may answer for
+// another moment, killed or not.
+func (p *pod) restartHAProxy() {
+	p.t.Helper()
+	before := p.state(true).HAProxy
+	p.killHAProxy()
+	p.startHAProxy()
+	eventually(p.t, "a restarted worker", func() bool {
+		now := p.state(true)
+		return now.WorkerStatus == api.WorkerOwned && now.HAProxy != before
+	})
 }
 
 // startAgent runs a whole agent with its listeners until the test ends.

@@ -112,11 +112,9 @@ func (a *agent) resolvePending(ctx context.Context) error {
 		}
 		seen, err = a.haproxy.observe(ctx)
 	}
-	if err == nil && seen.Info.Description == nonceOf(interrupted.Set) {
-		adopted, err := loadSet(a.layout, interrupted.Set)
-		if err == nil {
-			err = verifyTree(a.layout, adopted)
-		}
+	adopted, loadErr := loadSet(a.layout, interrupted.Set)
+	if err == nil && loadErr == nil && seen.Info.Description == adopted.nonce() {
+		err := verifyTree(a.layout, adopted)
 		if target, _ := os.Readlink(a.layout.current()); err == nil && target == currentTarget(interrupted.Set) {
 			logger.Info("Adopted an apply that was interrupted after its reload", "plan", adopted.PlanID)
 			a.commit(adopted, interrupted)

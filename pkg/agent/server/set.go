@@ -22,6 +22,9 @@ type set struct {
 	PlanProof         string     `json:"plan_proof,omitempty"`
 	PlanSchemaVersion int        `json:"plan_schema_version,omitempty"`
 	Files             []api.File `json:"files"`
+	// Nonce is the set whose nonce this one took over, when it became current
+	// beneath a worker that had not to be replaced.
+	Nonce string `json:"nonce,omitempty"`
 
 	// plan is the blob, kept in a file of its own.
 	plan []byte
@@ -93,14 +96,29 @@ func isSlot(slot string) bool {
 // nonceOf is the description a worker of this set reports.
 func nonceOf(id string) string { return "holdfast-" + id }
 
+// nonce is what a worker of this set carries.
+func (s *set) nonce() string {
+	if s.Nonce != "" {
+		return nonceOf(s.Nonce)
+	}
+	return nonceOf(s.ID)
+}
+
+// inherit takes over another set's nonce.
+func (s *set) inherit(from *set) {
+	if s.Nonce = from.Nonce; s.Nonce == "" {
+		s.Nonce = from.ID
+	}
+}
+
 // nonceConfig is the second configuration file. The worker's socket is declared
 // here so that no template can forget it.
-func nonceConfig(l layout, id string) string {
+func nonceConfig(l layout, nonce string) string {
 	return fmt.Sprintf(`# Written by holdfast-agent for this set. No part of any output.
 global
     description %s
     stats socket %s mode 600 level admin expose-fd listeners
-`, nonceOf(id), l.workerSocket())
+`, nonce, l.workerSocket())
 }
 
 // maxSetMetaBytes bounds what is read back of set.json.
@@ -146,6 +164,9 @@ func decodeSet(raw []byte) (*set, error) {
 	}
 	if !isSetID(decoded.ID) {
 		return nil, fmt.Errorf("%q is not the name of a set", decoded.ID)
+	}
+	if decoded.Nonce != "" && !isSetID(decoded.Nonce) {
+		return nil, fmt.Errorf("nonce %q is not the name of a set", decoded.Nonce)
 	}
 	for _, f := range decoded.Files {
 		if err := api.ValidatePath(f.Path); err != nil {

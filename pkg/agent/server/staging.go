@@ -148,7 +148,7 @@ func (st *staging) finish(s *set) error {
 		return fmt.Errorf("encoding set: %w", err)
 	}
 	folder := st.layout.set(st.id)
-	added := map[string][]byte{setMeta: meta, setNonce: []byte(nonceConfig(st.layout, st.id))}
+	added := map[string][]byte{setMeta: meta, setNonce: []byte(nonceConfig(st.layout, s.nonce()))}
 	if len(s.plan) > 0 {
 		added[setPlan] = s.plan
 	}

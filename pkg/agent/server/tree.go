@@ -71,7 +71,7 @@ func verifyTree(l layout, s *set) error {
 	if err != nil {
 		return err
 	}
-	if string(nonce) != nonceConfig(l, s.ID) {
+	if string(nonce) != nonceConfig(l, s.nonce()) {
 		return fmt.Errorf("%s of set %s was changed", setNonce, s.ID)
 	}
 	return nil
