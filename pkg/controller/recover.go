@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -57,6 +58,26 @@ func (f recoveryFleet) Pods() (discovered []recovery.Pod, excluded []recovery.Ex
 type recoveryAgents struct {
 	*leader
 	start *deploy.Bootstrap
+
+	mu sync.Mutex
+	// last is the checkpoint's output as it was made ready last.
+	last *deploy.Candidate
+}
+
+// prepared makes an output ready once for all pods that are started with it:
+// that hashes all of its bytes.
+func (a *recoveryAgents) prepared(output *checkpoint.Output) (*deploy.Candidate, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.last != nil && a.last.Output == output {
+		return a.last, nil
+	}
+	candidate, err := deploy.Prepare(output, 0, nil)
+	if err != nil {
+		return nil, err
+	}
+	a.last = candidate
+	return candidate, nil
 }
 
 func (a *recoveryAgents) State(ctx context.Context, pod recovery.Pod) (*api.State, error) {
@@ -65,7 +86,7 @@ func (a *recoveryAgents) State(ctx context.Context, pod recovery.Pod) (*api.Stat
 }
 
 func (a *recoveryAgents) Start(ctx context.Context, order recovery.Order) error {
-	candidate, err := deploy.Prepare(order.Output, 0, nil)
+	candidate, err := a.prepared(order.Output)
 	if err != nil {
 		return err
 	}

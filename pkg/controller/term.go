@@ -32,6 +32,7 @@ type work struct {
 	recovery  *recovery.Recovery
 	reporter  *reporter
 	rejects   rejections
+	accounts  accounts
 	// stopRendering ends the pipeline ahead of the term, and rendered is closed
 	// when it has ended.
 	stopRendering context.CancelFunc
@@ -108,14 +109,20 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 	return w, p, renderCtx
 }
 
-// Drain brings the term to rest: nothing new, the last dispatched output to its
-// end, and its newest receipt into the store.
+// Drain brings the term to rest: nothing new, neither from a render nor from a
+// checkpoint, the last dispatched output to its end, and its newest receipt into
+// the store.
 func (l *leader) Drain(ctx context.Context, _ *election.Term) {
 	w := l.work.Load()
 	if w == nil {
 		return
 	}
 	logger := klog.FromContext(ctx)
+	// From here on no pod is started from a checkpoint. A term that may still do
+	// so has dispatched nothing, so waiting costs nothing that is to be published.
+	if err := w.recovery.Cancel(ctx); err != nil {
+		logger.Info("Gave up waiting for the start of pods from a checkpoint", "err", err)
+	}
 	w.stopRendering()
 	select {
 	case <-w.rendered:
@@ -167,7 +174,9 @@ func (w *work) told(ctx context.Context, o outcome) {
 // Deployed takes what became of one pod.
 func (w *work) Deployed(r deploy.Report) {
 	w.metrics.deployed(r)
-	w.publisher.PodStatus(podStatus(r), r.Output)
+	if entry := podStatus(r); w.accounts.news(r.Pod.UID, entry) {
+		w.publisher.PodStatus(entry, r.Output)
+	}
 	if r.Receipt {
 		w.publisher.Deployed(r.Output, r.Sequence, r.Entry)
 	}
@@ -183,6 +192,7 @@ func (w *work) Living(pods []deploy.Pod) {
 	w.metrics.Pods.Set(float64(len(pods)))
 	w.publisher.Pods(names)
 	w.rejects.keep(names)
+	w.accounts.keep(names)
 }
 
 // Converged takes that the whole fleet runs the newest dispatched output.
@@ -195,15 +205,6 @@ func (w *work) Recorded(c *deploy.Candidate, err error) {
 		problem = "recording the intent for plan " + c.Output.Plan.ID + ": " + err.Error()
 	}
 	w.health.set(componentDeploy, problem)
-}
-
-func podStatus(r deploy.Report) v1alpha1.PodDeploymentStatus {
-	return v1alpha1.PodDeploymentStatus{
-		PodName: r.Entry.PodName, PodUID: r.Entry.PodUID, PodRuntimeID: r.Entry.PodRuntimeID,
-		Checksum:      r.Entry.Checksum,
-		AppliedPlanID: r.Entry.AppliedPlanID, RunningPlanID: r.Entry.RunningPlanID, WorkerOpsPlanID: r.Entry.WorkerOpsPlanID,
-		Mode: r.Entry.Mode, LastError: r.Entry.LastError, ConsecutiveErrors: r.Failures,
-	}
 }
 
 // eventPodFailed is the reason of the event on a pod that was not served.
