@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
 // Bounds on the workers of earlier loads. Each holds a whole configuration in
@@ -33,10 +35,13 @@ type stopAttempt struct {
 // hasRoom reports that a reload would not leave more old workers than there may
 // be. At the limit it stops the oldest: new connections have to be served by a
 // current configuration, and those that keep the oldest worker alive pay for
-// it. Until that worker ends the reload waits. A master that cannot be read is
-// no reason to wait, because no command is sent before it can be.
+// it. Until that worker ends the reload waits, and so it does while the master is
+// silent: how many there are is unknown then. A master that is gone left none.
 func (a *agent) hasRoom(ctx context.Context) bool {
 	seen, _ := a.haproxy.observe(ctx) // its error is about the current worker
+	if seen.Supervisor == api.SupervisorSilent {
+		return false
+	}
 	for deadline := time.Now().Add(stopWait); len(seen.Old) >= a.config.MaxOldWorkers; {
 		a.stop(ctx, seen.Old[0])
 		if time.Now().After(deadline) || pause(ctx, pollStart) != nil {
