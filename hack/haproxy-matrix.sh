@@ -53,6 +53,7 @@ mount --bind "$tmp" "$tmp"
 mount --make-shared "$tmp" # what tests mount in it is seen on both sides
 mount --bind "$tmp" "$dir$tmp"
 mount -t proc proc "$dir/proc"
+[[ -e $dir/etc/hosts ]] || printf '127.0.0.1 localhost\n' >"$dir/etc/hosts" # a test needs a name that resolves
 wrapper=$tmp/haproxy
 printf '#!/bin/sh\nexec chroot %q /usr/sbin/haproxy "$@"\n' "$dir" >"$wrapper"
 chmod 755 "$wrapper"

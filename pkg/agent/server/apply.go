@@ -123,8 +123,11 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	if a.scheduled != nil && a.applied() == planOf(m) && a.scheduled.sameFiles(m.Files) {
 		return a.retake(ctx, up, p)
 	}
-	settled := m.Mode == api.ModeAuto && a.isSettled(ctx)
-	if settled && a.committed() == planOf(m) && a.current.sameFiles(m.Files) {
+	// Only what may save the reload is worth asking the worker again.
+	same := m.Mode == api.ModeAuto && a.committed() == planOf(m) && a.current.sameFiles(m.Files)
+	inPlace := m.Mode == api.ModeAuto && !same && a.needsNoWorker(m.Files)
+	settled := (same || inPlace) && a.isSettled(ctx)
+	if same && settled {
 		if err := up.staging.discard(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not remove an upload that was not needed")
 		}
@@ -138,7 +141,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return nil, err
 	}
 	staged := &set{PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
-	inPlace := settled && a.needsNoWorker(m.Files)
+	inPlace = inPlace && settled
 	if inPlace {
 		staged.inherit(a.current)
 	}
@@ -149,7 +152,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	if inPlace {
 		return a.exchange(ctx, act, staged, api.OutcomeFileOnly)
 	}
-	if a.dueAt().After(time.Now()) || !a.hasRoom(ctx) {
+	if a.dueAt().After(time.Now()) || !a.hasRoom(ctx, a.seen) {
 		return a.postpone(ctx, act, staged)
 	}
 	return a.activate(ctx, act, staged)

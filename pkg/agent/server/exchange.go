@@ -12,18 +12,22 @@ import (
 // needsNoWorker reports that the output differs from the committed set in files
 // alone that no worker loads: general ones that ask for no reload.
 func (a *agent) needsNoWorker(files []api.File) bool {
-	next := (&set{Files: files}).byPath()
-	differs := func(path string, file api.File) bool {
-		return a.current.byPath()[path] != file || next[path] != file
+	if a.current == nil {
+		return false
 	}
-	for _, side := range []map[string]api.File{next, a.current.byPath()} {
-		for path, file := range side {
-			if differs(path, file) && (file.Kind != api.KindGeneral || file.ReloadOnChange) {
-				return false
-			}
+	now, next := a.current.byPath(), (&set{Files: files}).byPath()
+	loaded := func(file api.File) bool { return file.Kind != api.KindGeneral || file.ReloadOnChange }
+	for path, file := range next {
+		if now[path] != file && loaded(file) {
+			return false
 		}
 	}
-	return !maps.Equal(next, a.current.byPath())
+	for path, file := range now {
+		if next[path] != file && loaded(file) {
+			return false
+		}
+	}
+	return !maps.Equal(now, next)
 }
 
 // exchange makes a set current beneath a worker that is what the set asks for

@@ -37,8 +37,7 @@ type stopAttempt struct {
 // current configuration, and those that keep the oldest worker alive pay for
 // it. Until that worker ends the reload waits, and so it does while the master is
 // silent: how many there are is unknown then. A master that is gone left none.
-func (a *agent) hasRoom(ctx context.Context) bool {
-	seen, _ := a.haproxy.observe(ctx) // its error is about the current worker
+func (a *agent) hasRoom(ctx context.Context, seen observation) bool {
 	if seen.Supervisor == api.SupervisorSilent {
 		return false
 	}

@@ -114,7 +114,8 @@ func (a *agent) fire(ctx context.Context) {
 		a.drop(ctx, &api.ErrorDetail{Stage: api.StageFiles, Message: clip(err.Error())})
 		return
 	}
-	if !a.hasRoom(ctx) {
+	seen, _ := a.haproxy.observe(ctx) // its error is about the current worker
+	if !a.hasRoom(ctx, seen) {
 		return
 	}
 	act := activation{began: time.Now(), pending: pending{Set: s.Set, Token: s.Token, Manifest: s.Manifest}}
