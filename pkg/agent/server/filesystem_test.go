@@ -190,3 +190,46 @@ func TestP20BindMountedFile(t *testing.T) {
 	p.checkUnharmed("with a mounted journal", before, "round 4")
 	p.mustLoad(p.output("two"))
 }
+
+// TestPlantedLinks: a link in place of a slot, or of its files, leads nobody to
+// write or remove anything elsewhere.
+func TestPlantedLinks(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	p.mustLoad(p.output("one"))
+	elsewhere := t.TempDir()
+	writeFile(t, filepath.Join(elsewhere, "precious"), "x")
+	must(t, os.Mkdir(filepath.Join(elsewhere, setFiles), 0o700))
+	for i := range maxSlots {
+		slot := fmt.Sprintf("s%d", i)
+		if p.agent.journal.slots()[slot] {
+			continue
+		}
+		must(t, os.RemoveAll(p.layout.slot(slot)))
+		if i%2 == 0 {
+			must(t, os.Symlink(elsewhere, p.layout.slot(slot)))
+		} else {
+			must(t, os.Mkdir(p.layout.slot(slot), 0o700))
+			must(t, os.Symlink(elsewhere, filepath.Join(p.layout.slot(slot), setFiles)))
+		}
+	}
+	for i := range 2 * maxSlots {
+		p.mustLoad(p.output(fmt.Sprintf("round %d", i)))
+	}
+	if content, err := os.ReadFile(filepath.Join(elsewhere, "precious")); err != nil || string(content) != "x" {
+		t.Errorf("a file behind a planted link: %q, %v", content, err)
+	}
+	for _, folder := range []string{elsewhere, filepath.Join(elsewhere, setFiles)} {
+		entries, err := os.ReadDir(folder)
+		if want := map[bool]int{true: 2, false: 0}[folder == elsewhere]; err != nil || len(entries) != want {
+			t.Errorf("%s holds %v, %v", folder, entries, err)
+		}
+	}
+	// The committed set's own files behind a link are not the committed set.
+	files := filepath.Join(p.layout.set(p.agent.journal.Current), setFiles)
+	must(t, os.Rename(files, filepath.Join(elsewhere, "moved")))
+	must(t, os.Symlink(filepath.Join(elsewhere, "moved"), files))
+	if state := p.state(true); state.InvariantViolation != violationTree || state.Phase != api.PhaseDisowned {
+		t.Errorf("phase %s, violation %q", state.Phase, state.InvariantViolation)
+	}
+}

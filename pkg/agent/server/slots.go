@@ -42,12 +42,12 @@ func (s *slots) claim() (string, error) {
 		if s.staged[slot] || s.kept[slot] {
 			continue
 		}
-		if err := s.disk.mkdir(filepath.Join(s.layout.slot(slot), setFiles)); err != nil {
-			problem = fmt.Errorf("creating slot: %w", err)
-			continue
-		}
 		if err := s.empty(slot); err != nil {
 			problem = fmt.Errorf("emptying slot: %w", err)
+			continue
+		}
+		if err := s.disk.mkdir(filepath.Join(s.layout.slot(slot), setFiles)); err != nil {
+			problem = fmt.Errorf("creating slot: %w", err)
 			continue
 		}
 		id, err := newSetID(slot)
@@ -105,6 +105,12 @@ func (s *slots) keep(j *journal) error {
 // empty removes the description first, so that a half-emptied slot is no set.
 func (s *slots) empty(slot string) error {
 	folder := s.layout.slot(slot)
+	for _, path := range []string{folder, filepath.Join(folder, setFiles)} {
+		// What a link leads to is not ours to empty, or to write into.
+		if err := realFolder(path); errors.Is(err, errNotFolder) {
+			return s.disk.remove(path)
+		}
+	}
 	for _, name := range []string{setMeta, setPlan, setPlan + ".tmp", setNonce} {
 		if err := s.removeIfThere(filepath.Join(folder, name)); err != nil {
 			return err
@@ -121,6 +127,21 @@ func (s *slots) empty(slot string) error {
 		if err := s.disk.remove(filepath.Join(folder, setFiles, entry.Name())); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// errNotFolder says that a link or something else is where a folder should be.
+var errNotFolder = errors.New("is not a folder of its own")
+
+// realFolder follows no link at the end of the path.
+func realFolder(path string) error {
+	info, err := os.Lstat(path)
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s %w", path, errNotFolder)
 	}
 	return nil
 }

@@ -36,6 +36,11 @@ func hashFile(root *os.Root, path string) (api.FileState, fs.FileMode, error) {
 // what the set declares: another content, a missing file, one too many.
 func verifyTree(l layout, s *set) error {
 	folder := filepath.Join(l.set(s.ID), setFiles)
+	for _, path := range []string{l.set(s.ID), folder} {
+		if err := realFolder(path); err != nil {
+			return err
+		}
+	}
 	root, err := os.OpenRoot(folder)
 	if err != nil {
 		return err
