@@ -225,3 +225,32 @@ func (in *installation) follow(intent fencing.Intent) (story func() []string) {
 	})
 	return func() []string { return lines }
 }
+
+// A drain waits for the pods that are being started from a checkpoint, and
+// starts no other.
+func TestADrainStartsNoPodFromACheckpoint(t *testing.T) {
+	install(t, func(t *testing.T, in *installation) {
+		first, _, _, intent := throttled(in)
+		first.end()
+		in.set(broken())
+		slow := in.addPod()
+		slow.delay = 5 * time.Second
+		leader := in.start("c2")
+		pass(3 * time.Second)
+		if in.intent().Active == nil {
+			t.Fatal("recovery is not in force yet")
+		}
+		leader.stop()
+		pass(100 * time.Millisecond)
+		late := in.addPod()
+		<-leader.done
+		in.must(leader.err)
+		if diff := cmp.Diff([]string{"recovered " + intent.PlanID}, slow.loaded()); diff != "" {
+			t.Errorf("what the pod had loaded when the process ended (-want +got):\n%s", diff)
+		}
+		pass(time.Minute)
+		if diff := cmp.Diff([]string{}, late.loaded()); diff != "" {
+			t.Errorf("what the pod loaded that came during the drain (-want +got):\n%s", diff)
+		}
+	})
+}

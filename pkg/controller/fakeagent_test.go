@@ -50,8 +50,13 @@ func (p *proxyPod) addressed(target client.Target) error {
 	return nil
 }
 
-func (p *proxyPod) apply(target client.Target, m *api.Manifest) (*api.Result, error) {
-	time.Sleep(p.delay)
+// apply is carried out at the end of its delay, unless it was broken off.
+func (p *proxyPod) apply(ctx context.Context, target client.Target, m *api.Manifest) (*api.Result, error) {
+	select {
+	case <-ctx.Done():
+		return nil, &client.UnansweredError{Pod: p.name, Err: ctx.Err()}
+	case <-time.After(p.delay):
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if err := p.addressed(target); err != nil {
@@ -144,12 +149,12 @@ func (a *proxyPods) Announce(_ context.Context, target client.Target, epoch uint
 	return api.Floor{Floor: epoch}, nil
 }
 
-func (a *proxyPods) Apply(_ context.Context, target client.Target, request client.ApplyRequest) (*api.Result, error) {
+func (a *proxyPods) Apply(ctx context.Context, target client.Target, request client.ApplyRequest) (*api.Result, error) {
 	p, err := a.at(target)
 	if err != nil {
 		return nil, err
 	}
-	return p.apply(target, &request.Manifest)
+	return p.apply(ctx, target, &request.Manifest)
 }
 
 // Close ends nothing: the fleet is the test's.
