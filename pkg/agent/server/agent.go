@@ -50,6 +50,8 @@ type agent struct {
 	wake       chan struct{} // tells the watch that a reload was scheduled
 	stopping   stopAttempt
 	flags      []string    // how the master was started, nil when that is not seen
+	masterPeer int64       // the master's PID as it is seen from here
+	looks      uint64      // of the watch
 	drift      *driftError // what the last comparison with the worker found
 
 	started   chan struct{} // closed once recovery is done and HAProxy answered
@@ -126,6 +128,7 @@ func (a *agent) look(ctx context.Context) {
 			klog.FromContext(ctx).Error(err, "Could not record what a restarted master was loaded from")
 		}
 	}
+	a.weigh()
 	if a.dirty {
 		if err := a.save(); err != nil {
 			klog.FromContext(ctx).Error(err, "Could not write the journal, will try again")
@@ -166,6 +169,7 @@ func (a *agent) record(ctx context.Context, seen observation, err error) {
 		if next != a.master {
 			a.drift = nil // it was another worker's
 			a.flags, _ = a.haproxy.startFlags(ctx)
+			a.masterPeer = a.haproxy.peer(ctx)
 		}
 		a.master = next
 	}

@@ -14,6 +14,7 @@ type metrics struct {
 	masterRestarts   prometheus.Counter
 	oldWorkers       prometheus.Gauge
 	oldWorkersStop   prometheus.Counter
+	workersResident  prometheus.Gauge
 	reloadsScheduled prometheus.Counter
 }
 
@@ -42,11 +43,13 @@ func newMetrics(reg prometheus.Registerer) *metrics {
 			"Workers of earlier loads that still have connections; -1 while the master's table cannot be read.")),
 		oldWorkersStop: prometheus.NewCounter(counter("old_workers_stopped_total",
 			"Old workers whose connections were closed because a reload would have left too many behind.")),
+		workersResident: prometheus.NewGauge(gauge("workers_resident_bytes",
+			"Memory of the current and all old workers together; -1 where their processes cannot be seen.")),
 		reloadsScheduled: prometheus.NewCounter(counter("reloads_scheduled_total",
 			"Reloads that were put off to the end of the minimum interval; newer applies join one that is.")),
 	}
 	reg.MustRegister(m.applies, m.rejections, m.violations, m.reloads, m.rollbacks, m.generation,
-		m.masterRestarts, m.oldWorkers, m.oldWorkersStop, m.reloadsScheduled)
+		m.masterRestarts, m.oldWorkers, m.oldWorkersStop, m.workersResident, m.reloadsScheduled)
 	return m
 }
 

@@ -105,6 +105,7 @@ func TestP18OldWorkersAreBounded(t *testing.T) {
 	if got := metricOf(t, p.agent.metrics.oldWorkersStop); got != 4 {
 		t.Errorf("stopped %v old workers, want 4", got)
 	}
+	eventually(t, "a report of memory", func() bool { return metricOf(t, p.agent.metrics.workersResident) > 1<<20 })
 	for _, conn := range held {
 		conn.close()
 	}

@@ -21,26 +21,36 @@ var listFlags = []string{"-sf", "-st"}
 // that is to explain a refusal needs the same ones.
 var judgingFlags = []string{"-dr", "-dW"}
 
-// startFlags reads how the running master was started, from the process at the
-// other end of its socket. It reports false where that process cannot be seen: a
-// container sees those of another one only with a shared process namespace.
-func (s *supervisor) startFlags(ctx context.Context) ([]string, bool) {
+// peer is the process at the other end of the master's socket, zero where it
+// cannot be seen: a container sees those of another one only with a shared
+// process namespace.
+func (s *supervisor) peer(ctx context.Context) int64 {
 	var dialer net.Dialer
 	conn, err := dialer.DialContext(ctx, "unix", s.master)
 	if err != nil {
-		return nil, false
+		return 0
 	}
 	defer conn.Close()
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
-		return nil, false
+		return 0
 	}
 	var peer *unix.Ucred
 	var peerErr error
-	if err := raw.Control(func(fd uintptr) { peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) }); err != nil || peerErr != nil || peer.Pid == 0 {
+	err = raw.Control(func(fd uintptr) { peer, peerErr = unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED) })
+	if err != nil || peerErr != nil {
+		return 0
+	}
+	return int64(peer.Pid)
+}
+
+// startFlags reads how the running master was started, where it can be seen.
+func (s *supervisor) startFlags(ctx context.Context) ([]string, bool) {
+	peer := s.peer(ctx)
+	if peer == 0 {
 		return nil, false
 	}
-	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", peer.Pid))
+	cmdline, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", peer))
 	if err != nil || len(cmdline) == 0 {
 		return nil, false
 	}
