@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"reflect"
 	"slices"
+	"sync"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,7 @@ type server struct {
 	admin *dynamic.DynamicClient
 	// web is the template that is published for; other is somebody else's.
 	web, other checkpoint.Template
+	once       readOnce
 }
 
 // request is one call as a test sees it: a status update has a verb of its own.
@@ -228,11 +230,39 @@ func (a *server) children() []*checkpoint.StoredChild {
 	return all
 }
 
+// readOnce remembers what was made of one version of an object: a reader that
+// looks after every step would decode the same thousands of times.
+type readOnce struct {
+	mu   sync.Mutex
+	made map[objectKey]madeOf
+}
+
+type madeOf struct {
+	version any
+	value   any
+}
+
+func madeOnce[T, V any](a *server, kind string, o object, translate func(*T) V) V {
+	meta := o["metadata"].(object)
+	key := objectKey{kind, meta["name"].(string)}
+	a.once.mu.Lock()
+	defer a.once.mu.Unlock()
+	if made, ok := a.once.made[key]; ok && made.version == meta["resourceVersion"] {
+		return made.value.(V)
+	}
+	typed := new(T)
+	mustConvert(o, typed)
+	if a.once.made == nil {
+		a.once.made = map[objectKey]madeOf{}
+	}
+	made := madeOf{version: meta["resourceVersion"], value: translate(typed)}
+	a.once.made[key] = made
+	return made.value.(V)
+}
+
 func each[T any](a *server, kind string, all *[]*checkpoint.StoredChild, translate func(*T) *checkpoint.StoredChild) {
 	for _, o := range a.Objects(resources[kind].Resource) {
-		typed := new(T)
-		mustConvert(o, typed)
-		*all = append(*all, translate(typed))
+		*all = append(*all, madeOnce(a, kind, o, translate))
 	}
 }
 

@@ -52,6 +52,7 @@ func earlierCheckpoint(t *testing.T, api *server, o *checkpoint.Output) (name st
 }
 
 func TestFilesOfACheckpointOfAnEarlierReleaseGoWithIt(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "z")))
@@ -73,6 +74,7 @@ func TestFilesOfACheckpointOfAnEarlierReleaseGoWithIt(t *testing.T) {
 }
 
 func TestAnEarlierReleasesCheckpointIsReusedAsItIs(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "z")))
@@ -98,6 +100,7 @@ func (p *Publisher) publishBoth(t *testing.T, o *checkpoint.Output) error {
 
 // HAPTIC 0.7 names and labels its shared files in a way that is not published.
 func TestSharedFilesOfAnotherNamingAreFoundByTheirOwner(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a")
 	e, err := encode(output(t, "global\n", map[string]string{
 		"maps/old.map": "x y\n", "ssl/old.pem": "old", "ca/old.pem": "old", "lists/old.txt": "ssl/old.pem\n", "files/old.http": "old",
@@ -147,6 +150,7 @@ func TestSharedFilesOfAnotherNamingAreFoundByTheirOwner(t *testing.T) {
 }
 
 func TestASharedFileOfAnotherNamingThatIsReferencedStays(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a", "b")
 	// b's map moves to another name, as a 0.7 leader might have published it.
 	key := sharedMap(t, api)
@@ -166,6 +170,7 @@ func TestASharedFileOfAnotherNamingThatIsReferencedStays(t *testing.T) {
 }
 
 func TestFilesOfAPromotedCheckpointWithoutItsLabelStay(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a", "b")
 	edit(api, checkpointKey(t, api, 0), func(o *v1alpha1.HAProxyCfg) { delete(o.Labels, v1alpha1.LabelRetainedFor) })
 	must(t, p.publishBoth(t, site(t, "c")))
@@ -177,6 +182,7 @@ func TestFilesOfAPromotedCheckpointWithoutItsLabelStay(t *testing.T) {
 // Publications older than ADR-0031 carry another set ID, on the children too,
 // and names that end with it.
 func TestAPublicationOfTheOldestFormIsMigratedAndCleanedUp(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	e, err := encode(site(t, "a"), defaultThreshold)

@@ -189,16 +189,21 @@ func must(t testing.TB, err error) {
 // gives their checksums.
 func pointers(t testing.TB, a *server) []string {
 	t.Helper()
-	ordinary := read[v1alpha1.HAProxyCfg](a, ordinaryKey)
-	if ordinary == nil {
+	same := func(cfg *v1alpha1.HAProxyCfg) *v1alpha1.HAProxyCfg { return cfg }
+	outputs := map[string]*v1alpha1.HAProxyCfg{}
+	for _, o := range a.Objects(resources[v1alpha1.KindCfg].Resource) {
+		cfg := madeOnce(a, v1alpha1.KindCfg, o, same)
+		outputs[cfg.Name] = cfg
+	}
+	if outputs[ordinaryKey.name] == nil {
 		return nil
 	}
-	committed, _ := record.Ordinary(ordinary)
+	committed, _ := record.Ordinary(outputs[ordinaryKey.name])
 	children := a.children()
 	var checksums []string
 	for _, pointer := range committed {
 		checksums = append(checksums, pointer.Checksum)
-		cfg := read[v1alpha1.HAProxyCfg](a, objectKey{kind: v1alpha1.KindCfg, name: pointer.Name})
+		cfg := outputs[pointer.Name]
 		if cfg == nil {
 			t.Errorf("pointer %s names a checkpoint that does not exist", pointer.Name)
 			continue

@@ -42,11 +42,12 @@ func storedBytes(t *testing.T, api *server, key objectKey) int {
 }
 
 // Casebook P17 (c), (d) and (e). Each pod adds the same number of bytes, so
-// thirty are served and the size of three hundred is reckoned: the applies of a
+// twelve are served and the size of three hundred is reckoned: the applies of a
 // fleet cost the server the square of its size, and this test a minute.
 func TestThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const pods, served = 300, 30
+		const pods, served = 300, 12
 		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
@@ -102,26 +103,27 @@ func TestThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
 // A fleet may be larger than what an output leaves room for. Then entries are
 // left out, for a full object could not be changed any more.
 func TestEntriesNeverFillAnObject(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
-		o := output(t, "global\n"+noise(900<<10), nil)
-		names, living := manyPods(40)
+		o := site(t, "a")
+		names, living := manyPods(15)
 		r.Pods(living)
 		r.deploy(o, 1)
 		time.Sleep(time.Second)
-		r.Publisher.statuses.room = 10 * entryBytes(fullStatus(o, names[0], living[names[0]]))
+		r.Publisher.statuses.room = 5 * entryBytes(fullStatus(o, names[0], living[names[0]]))
 		for _, pod := range names {
 			r.PodStatus(fullStatus(o, pod, living[pod]), o)
 		}
 		synctest.Wait()
 		shown := func() []string { return podsOf(read[v1alpha1.HAProxyCfg](api, ordinaryKey)) }
-		if diff := cmp.Diff(names[:10], shown()); diff != "" {
+		if diff := cmp.Diff(names[:5], shown()); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
-		if hidden := valueOf(t, r.metrics.HiddenPods); hidden != 30 {
-			t.Errorf("%v pods are without an entry, want 30", hidden)
+		if hidden := valueOf(t, r.metrics.HiddenPods); hidden != 10 {
+			t.Errorf("%v pods are without an entry, want 10", hidden)
 		}
 		// The first five end, and the next five get their places.
 		for _, pod := range names[:5] {
@@ -132,7 +134,7 @@ func TestEntriesNeverFillAnObject(t *testing.T) {
 			r.PodStatus(fullStatus(o, pod, living[pod]), o)
 		}
 		synctest.Wait()
-		if diff := cmp.Diff(names[5:15], shown()); diff != "" {
+		if diff := cmp.Diff(names[5:10], shown()); diff != "" {
 			t.Errorf("entries (-want +got):\n%s", diff)
 		}
 	})
@@ -141,6 +143,7 @@ func TestEntriesNeverFillAnObject(t *testing.T) {
 func podsOf(cfg *v1alpha1.HAProxyCfg) []string { return names(cfg.Status.DeployedToPods) }
 
 func TestEveryOutputThatIsLetThroughHasRoomForThreeHundredPods(t *testing.T) {
+	t.Parallel()
 	entry := fullStatus(site(t, "a"), strings.Repeat("n", 63), strings.Repeat("u", 36))
 	if size := 300 * entryBytes(entry); size > fleetRoom {
 		t.Errorf("300 pods take %d bytes, room is %d", size, fleetRoom)

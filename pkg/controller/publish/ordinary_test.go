@@ -15,6 +15,7 @@ import (
 )
 
 func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
@@ -33,6 +34,7 @@ func TestUnchangedFilesKeepTheirObjectsAndClaims(t *testing.T) {
 }
 
 func TestARepublishRepairsWhatWasChangedOrDeleted(t *testing.T) {
+	t.Parallel()
 	changes := map[string]func(api *server){
 		"a map's entries": func(api *server) {
 			edit(api, objectKey{v1alpha1.KindMapFile, api.names(v1alpha1.KindMapFile)[0]}, func(o *v1alpha1.HAProxyMapFile) {
@@ -108,6 +110,7 @@ func contentOf(t *testing.T, api *server) map[string]string {
 }
 
 func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
@@ -124,6 +127,7 @@ func TestAnObjectOfSomebodyElseIsLeftAlone(t *testing.T) {
 }
 
 func TestAFileThatIsBeingDeletedCannotSatisfyAPublication(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
@@ -140,6 +144,7 @@ func TestAFileThatIsBeingDeletedCannotSatisfyAPublication(t *testing.T) {
 // A collector that stops at each of its points while another publisher returns
 // to the earlier output (casebook P16, ADR-0031's A to B to A).
 func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
+	t.Parallel()
 	// At each point the request is a deletion's: before it, or before the read
 	// that its retry makes.
 	points := map[string]func(r request, deletes *int) bool{
@@ -185,6 +190,7 @@ func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
 }
 
 func TestAStatusWriteDoesNotSaveAnUnreferencedFile(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))
@@ -206,6 +212,7 @@ func TestAStatusWriteDoesNotSaveAnUnreferencedFile(t *testing.T) {
 }
 
 func TestATermThatEndsWritesNothingMore(t *testing.T) {
+	t.Parallel()
 	for endAt := 1; ; endAt++ {
 		api := newAPI(t)
 		f := &fence{}
@@ -238,6 +245,7 @@ func TestATermThatEndsWritesNothingMore(t *testing.T) {
 }
 
 func TestAFileOfAnotherOwnerUnderOurLabelIsNotPruned(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	must(t, p.outputNow(t, site(t, "a")))

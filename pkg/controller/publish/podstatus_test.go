@@ -68,6 +68,7 @@ func applies(requests []request) []string {
 }
 
 func TestAnIdenticalReportIsAppliedToTheOutputAlone(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, a := reporting(t, "pod-1", "pod-2")
 		defer r.stop()
@@ -84,6 +85,7 @@ func TestAnIdenticalReportIsAppliedToTheOutputAlone(t *testing.T) {
 // A drift round applies again exactly what an object no longer shows: the UID,
 // the entry and the pod's managed fields are compared.
 func TestADriftRoundAppliesAgainWhatDiffers(t *testing.T) {
+	t.Parallel()
 	dropFirst := func(entries []v1alpha1.PodDeploymentStatus) []v1alpha1.PodDeploymentStatus {
 		return slices.DeleteFunc(entries, func(e v1alpha1.PodDeploymentStatus) bool { return e.PodName == "pod-1" })
 	}
@@ -142,6 +144,7 @@ func TestADriftRoundAppliesAgainWhatDiffers(t *testing.T) {
 }
 
 func TestDriftRoundsGoOnWhileRenderingIsBlocked(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, _ := reporting(t, "pod-1", "pod-2")
 		defer r.stop()
@@ -155,6 +158,7 @@ func TestDriftRoundsGoOnWhileRenderingIsBlocked(t *testing.T) {
 }
 
 func TestANewLeaderAppliesEverythingOnce(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, a := reporting(t, "pod-1", "pod-2")
 		r.stop()
@@ -182,6 +186,7 @@ func TestANewLeaderAppliesEverythingOnce(t *testing.T) {
 }
 
 func TestAnObjectThatWasCreatedAnewGetsNoEntryOfTheOldOne(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, a := reporting(t, "pod-1")
 		defer r.stop()
@@ -205,6 +210,7 @@ func TestAnObjectThatWasCreatedAnewGetsNoEntryOfTheOldOne(t *testing.T) {
 }
 
 func TestEntriesOfGonePodsGoAndReceiptsStay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, a := reporting(t, "pod-1", "pod-2")
 		defer r.stop()
@@ -227,6 +233,7 @@ func TestEntriesOfGonePodsGoAndReceiptsStay(t *testing.T) {
 }
 
 func TestAnEntryThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r, a := reporting(t, "pod-1")
 		defer r.stop()
@@ -256,6 +263,7 @@ func TestAnEntryThatIsRefusedForGoodHoldsUpNoOther(t *testing.T) {
 }
 
 func TestEntriesAreBounded(t *testing.T) {
+	t.Parallel()
 	long := v1alpha1.PodDeploymentStatus{PodName: "p", LastError: strings.Repeat("ü", 1000)}
 	for i := range 20 {
 		long.Reasons = append(long.Reasons, fmt.Sprint(i, strings.Repeat("r", 100)))
@@ -270,6 +278,7 @@ func TestEntriesAreBounded(t *testing.T) {
 }
 
 func TestATermThatEndedAppliesNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{}
 		r := run(t, newAPI(t), f)

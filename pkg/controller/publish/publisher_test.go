@@ -48,6 +48,7 @@ func (r *running) ordinary() string {
 }
 
 func TestTheFirstPublicationIsImmediateAndTheRestIsThrottled(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
@@ -72,6 +73,7 @@ func TestTheFirstPublicationIsImmediateAndTheRestIsThrottled(t *testing.T) {
 }
 
 func TestAReceiptOfAnOlderOutputNeverBecomesNewest(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
@@ -86,6 +88,7 @@ func TestAReceiptOfAnOlderOutputNeverBecomesNewest(t *testing.T) {
 }
 
 func TestAnEntryThatProvesNothingIsNoReceipt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
@@ -100,6 +103,7 @@ func TestAnEntryThatProvesNothingIsNoReceipt(t *testing.T) {
 }
 
 func TestNothingIsPublishedWhileRenderingIsBlocked(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
@@ -122,6 +126,7 @@ func TestNothingIsPublishedWhileRenderingIsBlocked(t *testing.T) {
 }
 
 func TestBlockCancelsThePublicationUnderWay(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
@@ -159,6 +164,7 @@ func TestBlockCancelsThePublicationUnderWay(t *testing.T) {
 }
 
 func TestFlushPublishesTheNewestReceiptPastTheThrottle(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
@@ -185,6 +191,7 @@ func TestFlushPublishesTheNewestReceiptPastTheThrottle(t *testing.T) {
 }
 
 func TestFlushEndsWithItsTime(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
@@ -208,6 +215,7 @@ func TestFlushEndsWithItsTime(t *testing.T) {
 }
 
 func TestDrainPublishesNothingAfterAnotherReplicaTookTheLease(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api, f := newAPI(t), &fence{}
 		r := run(t, api, f)
@@ -231,6 +239,7 @@ func TestDrainPublishesNothingAfterAnotherReplicaTookTheLease(t *testing.T) {
 }
 
 func TestARefusalForGoodIsNotTriedAgain(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
@@ -260,6 +269,7 @@ func TestARefusalForGoodIsNotTriedAgain(t *testing.T) {
 }
 
 func TestFailuresAreTriedAgainWithLongerPauses(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
@@ -283,6 +293,7 @@ func TestFailuresAreTriedAgainWithLongerPauses(t *testing.T) {
 }
 
 func TestAnIdleHourWritesNothingAndRepairsWhatIsDamaged(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})

@@ -51,6 +51,7 @@ func queued(script string) (q *receipts, dropped int) {
 }
 
 func TestQueueOfReceipts(t *testing.T) {
+	t.Parallel()
 	many := func(from, to int) string {
 		var b strings.Builder
 		for i := from; i <= to; i++ {
@@ -108,6 +109,7 @@ func TestQueueOfReceipts(t *testing.T) {
 
 // An acknowledgement may come while a checkpoint of another output is written.
 func TestAnAcknowledgementDuringAPublicationStillMovesItsPointer(t *testing.T) {
+	t.Parallel()
 	q, _ := queued("a1 =a b2")
 	b := q.wanted()[0]
 	place := q.position([]checkpoint.Pointer{{Name: "a"}}, b.sequence)
@@ -131,6 +133,7 @@ func valueOf(t *testing.T, m prometheus.Metric) float64 {
 
 // ADR-0033's acknowledgement reordering.
 func TestALateReceiptIsStoredBehindTheNewestWhenTheIntentNamesIt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{}
 		r := run(t, newAPI(t), f)
@@ -157,6 +160,7 @@ func TestALateReceiptIsStoredBehindTheNewestWhenTheIntentNamesIt(t *testing.T) {
 }
 
 func TestReceiptsSurviveBlockedRenderingButNotTheTerm(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f, intended := &fence{}, site(t, "intended")
 		r := run(t, newAPI(t), f)
@@ -187,6 +191,7 @@ func TestReceiptsSurviveBlockedRenderingButNotTheTerm(t *testing.T) {
 }
 
 func TestFlushStoresTheNewestAndTheIntendedReceipt(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{}
 		r := run(t, newAPI(t), f)
@@ -204,6 +209,7 @@ func TestFlushStoresTheNewestAndTheIntendedReceipt(t *testing.T) {
 }
 
 func TestARefusedReceiptGivesWayToTheOneBefore(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := run(t, newAPI(t), &fence{})
 		defer r.stop()
@@ -240,6 +246,7 @@ func TestARefusedReceiptGivesWayToTheOneBefore(t *testing.T) {
 // A newer apply without a saved checkpoint: the intent names what no receipt
 // proves, so nothing is stored for it and nothing older takes its place.
 func TestANewerApplyWithoutAReceiptStoresNothing(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		f := &fence{}
 		r := run(t, newAPI(t), f)

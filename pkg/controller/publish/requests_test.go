@@ -24,6 +24,7 @@ func tally(requests []request) map[string]int {
 }
 
 func TestOrdinaryPublicationMakesTheFewestRequests(t *testing.T) {
+	t.Parallel()
 	api, f := newAPI(t), &fence{}
 	p := newPublisher(api, f)
 	steps := []struct {
@@ -81,6 +82,7 @@ func wide(t testing.TB, version string, changed int) *checkpoint.Output {
 // and updates, a kind at most two lists, a file no read, and nothing is deleted
 // but what is collected.
 func TestCheckpointPublicationMakesTheFewestRequests(t *testing.T) {
+	t.Parallel()
 	api, f := newAPI(t), &fence{}
 	p := newPublisher(api, f)
 	const all, some = 50, 15
@@ -151,6 +153,7 @@ func collectedBy(t *testing.T, p *Publisher) float64 {
 }
 
 func TestFilesAreWrittenSideBySideWithinABound(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		api := newAPI(t)
 		p := newPublisher(api, &fence{})
@@ -185,6 +188,7 @@ func TestFilesAreWrittenSideBySideWithinABound(t *testing.T) {
 }
 
 func TestAfterAFailureNoOtherFileIsStarted(t *testing.T) {
+	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var started []int
 		var mu sync.Mutex

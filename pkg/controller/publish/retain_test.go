@@ -45,6 +45,7 @@ func wantPointers(t testing.TB, api *server, versions ...string) {
 }
 
 func TestAnIdenticalReceiptWritesNothing(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a", "b")
 	must(t, p.checkpointNow(t, site(t, "b")))
 	for _, r := range api.took() {
@@ -58,8 +59,13 @@ func TestAnIdenticalReceiptWritesNothing(t *testing.T) {
 // done with its reply lost. What is committed then must be usable, and the next
 // attempt must finish.
 func TestInterruptedAtAnyWriteThePointersStayUsable(t *testing.T) {
+	t.Parallel()
+	step := 1
+	if thin {
+		step = 4
+	}
 	for _, lost := range []bool{false, true} {
-		for n := 1; ; n++ {
+		for n := 1; ; n += step {
 			f := &fence{}
 			api, p := published(t, f, "z", "a")
 			writes, failed := 0, false
@@ -121,6 +127,7 @@ func sharedMap(t testing.TB, api *server) objectKey {
 }
 
 func TestRetention(t *testing.T) {
+	t.Parallel()
 	report := func(version string) func(t *testing.T, api *server, f *fence) {
 		return func(t *testing.T, api *server, _ *fence) {
 			edit(api, ordinaryKey, func(o *v1alpha1.HAProxyCfg) {
@@ -170,6 +177,7 @@ func TestRetention(t *testing.T) {
 }
 
 func TestSharedFilesAreLeftAloneWhileReferencesAreNotKnown(t *testing.T) {
+	t.Parallel()
 	tests := []struct {
 		name   string
 		change func(status object)
@@ -210,6 +218,7 @@ func orphan(t *testing.T, api *server) {
 }
 
 func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a")
 	for _, key := range []objectKey{checkpointKey(t, api, 0), sharedMap(t, api)} {
 		copied := object{}
@@ -231,6 +240,7 @@ func TestWhatBelongsToAnotherTemplateIsNotCollected(t *testing.T) {
 // The name covers the compressor's output; an equal payload under another name
 // must not become a second checkpoint.
 func TestACheckpointThatAnotherCompressorWroteIsReused(t *testing.T) {
+	t.Parallel()
 	api := newAPI(t)
 	p := newPublisher(api, &fence{})
 	o := site(t, "a")
@@ -270,6 +280,7 @@ func recompress(t *testing.T, payload string) string {
 }
 
 func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a", "b")
 	stopped := false
 	other := newPublisher(api, &fence{})
@@ -293,6 +304,7 @@ func TestAReuseOfAnUnpromotedCheckpointMakesItsDeletionLose(t *testing.T) {
 }
 
 func TestAReceiptStaysWithItsCheckpoint(t *testing.T) {
+	t.Parallel()
 	api, p := published(t, &fence{}, "a")
 	must(t, p.sweep(quiet(), map[string]string{}))
 	cfg := read[v1alpha1.HAProxyCfg](api, checkpointKey(t, api, 0))
