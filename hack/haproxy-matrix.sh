@@ -60,8 +60,8 @@ chmod 755 "$wrapper"
 
 status=0
 for binary in "$(command -v haproxy)" "$wrapper"; do
-	version=$("$binary" -v | head -1)
-	echo "haproxy-matrix: $version"
+	version=$("$binary" -v)
+	echo "haproxy-matrix: ${version%%$'\n'*}"
 	TMPDIR=$tmp HOLDFAST_TEST_HAPROXY=$binary CI=1 \
 		go test -count=1 -vet=off -timeout 15m -run "$run" ${HAPROXY_MATRIX_FLAGS:-} ./pkg/agent/... || status=1
 done
