@@ -29,18 +29,19 @@ const (
 const compareTimeout = 8 * time.Second
 
 // compare reads the worker again, as far as its version shows, and holds it
-// against the files it was loaded from: somebody may have changed it since. It
-// returns a driftError, or an error that says nothing about the worker.
-func (a *agent) compare(ctx context.Context) error {
+// against a set: the one it was loaded from, since somebody may have changed it,
+// or one that it was brought to without a reload. It returns a driftError, or an
+// error that says nothing about the worker.
+func (a *agent) compare(ctx context.Context, with *set) error {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
-	root, err := os.OpenRoot(filepath.Join(a.layout.set(a.current.ID), setFiles))
+	root, err := os.OpenRoot(filepath.Join(a.layout.set(with.ID), setFiles))
 	if err != nil {
 		return err
 	}
 	defer root.Close()
 	c := comparison{
-		root: root, files: a.current.byPath(), socket: a.haproxy.master,
+		root: root, files: with.byPath(), socket: a.haproxy.master,
 		prefix: fmt.Sprintf("@!%d ", a.seen.Info.PID),
 	}
 	for _, check := range []struct {
@@ -71,7 +72,7 @@ func (a *agent) compareNow(ctx context.Context) error {
 		a.drift = nil
 		return nil
 	}
-	err := a.compare(ctx)
+	err := a.compare(ctx, a.current)
 	var drift *driftError
 	if err != nil && !errors.As(err, &drift) {
 		return fmt.Errorf("reading worker %d again: %w", a.seen.Info.PID, err)
