@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
@@ -15,7 +16,9 @@ import (
 type agent struct {
 	name, uid, address string
 
-	mu    sync.Mutex
+	// mu is one lock for the whole fleet, so that a checker that sees one pod load
+	// may look at the others.
+	mu    *sync.Mutex
 	state api.State
 	fence api.Token
 	plan  [2]string // ID and proof that the fence's token named
@@ -26,10 +29,15 @@ type agent struct {
 	// rejects is how many loads will fail.
 	rejects     int
 	unreachable bool
+	// pace is the least time between two reloads; what comes sooner is put off.
+	pace     time.Duration
+	reloaded time.Time
+	// loaded takes what the pod loaded. It is called with the lock held.
+	loaded func(load)
 }
 
-func newAgent(name, uid, address string) *agent {
-	a := &agent{name: name, uid: uid, address: address}
+func newAgent(name, uid, address string, mu *sync.Mutex) *agent {
+	a := &agent{name: name, uid: uid, address: address, mu: mu}
 	a.state = api.State{
 		APIVersion: api.Version, PlanSchemaVersion: api.PlanSchemaVersion, PodName: name, PodUID: uid,
 		Phase: api.PhaseBootstrap, WorkerStatus: api.WorkerOwned, Files: map[string]api.FileState{},
@@ -110,37 +118,65 @@ type load struct {
 	heard uint64
 }
 
-// apply carries an admitted manifest out.
-func (a *agent) apply(target client.Target, request client.ApplyRequest) (result *api.Result, loaded *load, err error) {
+// apply carries an admitted manifest out, or puts its reload off.
+func (a *agent) apply(target client.Target, request client.ApplyRequest) (*api.Result, error) {
 	m := &request.Manifest
 	if err := a.admit(m); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	before := load{pod: a.name, token: m.Token, plan: m.PlanID, previous: a.state.Phase, heard: a.heard}
+	next := load{pod: a.name, token: m.Token, plan: m.PlanID, previous: a.state.Phase, heard: a.heard}
 	a.fence, a.plan = m.Token, [2]string{m.PlanID, m.PlanProof}
 	a.heard = max(a.heard, m.Token.LeaderEpoch)
 	if a.rejects > 0 {
 		a.rejects--
-		return a.result(m.PlanID, api.OutcomeRejected), nil, nil
-	}
-	mode := api.OutcomeNoop
-	if a.state.RunningPlanID != m.PlanID || a.state.RunningPlanProof != m.PlanProof {
-		mode = api.OutcomeReload
-		a.restart()
+		return a.result(m.PlanID, api.OutcomeRejected), nil
 	}
 	a.state.TemplateUID = target.TemplateUID
 	a.state.Phase = api.PhaseConfigured
 	a.state.Generation++
-	a.state.Plans = api.Plans{
-		AppliedPlanID: m.PlanID, AppliedPlanProof: m.PlanProof, RunningPlanID: m.PlanID, RunningPlanProof: m.PlanProof,
-		LKGPlanID: m.PlanID, LKGPlanProof: m.PlanProof,
-	}
+	a.state.AppliedPlanID, a.state.AppliedPlanProof = m.PlanID, m.PlanProof
 	a.state.AppliedToken, a.state.AppliedPlanStored = m.Token, true
 	a.state.Files = map[string]api.FileState{}
 	for _, f := range m.Files {
 		a.state.Files[f.Path] = f.State()
 	}
-	return a.result(m.PlanID, mode), &before, nil
+	if a.state.RunningPlanID == m.PlanID && a.state.RunningPlanProof == m.PlanProof {
+		a.state.ReloadPendingAt = nil
+		a.loaded(next)
+		return a.result(m.PlanID, api.OutcomeNoop), nil
+	}
+	if wait := time.Until(a.reloaded.Add(a.pace)); wait > 0 {
+		return a.putOff(next, m.PlanProof, wait), nil
+	}
+	a.reload(next, m.PlanProof)
+	return a.result(m.PlanID, api.OutcomeReload), nil
+}
+
+// putOff schedules a reload for the end of the pace. A newer apply replaces it.
+func (a *agent) putOff(next load, proof string, wait time.Duration) *api.Result {
+	due := time.Now().Add(wait)
+	a.state.ReloadPendingAt = &due
+	generation := a.state.Generation
+	time.AfterFunc(wait, func() {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		if a.state.Generation == generation && a.state.ReloadPendingAt != nil {
+			a.state.ReloadPendingAt = nil
+			a.reload(next, proof)
+		}
+	})
+	result := a.result(next.plan, api.OutcomeScheduled)
+	result.ReloadPendingAt = &due
+	return result
+}
+
+func (a *agent) reload(next load, proof string) {
+	a.restart()
+	a.reloaded = time.Now()
+	a.state.ReloadPendingAt = nil
+	a.state.RunningPlanID, a.state.RunningPlanProof = next.plan, proof
+	a.state.LKGPlanID, a.state.LKGPlanProof = next.plan, proof
+	a.loaded(next)
 }
 
 func (a *agent) result(plan string, mode api.Outcome) *api.Result {
@@ -227,10 +263,7 @@ func (a *agents) Apply(ctx context.Context, target client.Target, request client
 			return
 		}
 		a.begun(a.process, at.name, &request.Manifest)
-		var loaded *load
-		if result, loaded, refusal = at.apply(target, request); loaded != nil {
-			a.loaded(*loaded)
-		}
+		result, refusal = at.apply(target, request)
 	})
 	switch {
 	case !answered:
@@ -238,7 +271,7 @@ func (a *agents) Apply(ctx context.Context, target client.Target, request client
 	case refusal != nil:
 		return nil, refusal
 	}
-	if result.OK {
+	if result.OK && result.Mode != api.OutcomeScheduled {
 		a.acknowledged(a.process, &request.Manifest)
 	}
 	return result, nil

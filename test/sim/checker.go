@@ -17,7 +17,7 @@ type checker interface {
 	replied(process, target string, body []byte)
 	// begun sees every apply as it reaches its pod.
 	begun(process, pod string, m *api.Manifest)
-	// loaded sees every output that a pod took.
+	// loaded sees every output that a pod took. The fleet's lock is held.
 	loaded(l load)
 	// acknowledged sees every successful result as it reaches its process.
 	acknowledged(process string, m *api.Manifest)

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -37,18 +38,16 @@ func (d *drainChecker) changed(c fakeapi.Change) {
 }
 
 // judge is called when a process has stopped gracefully and undisturbed, with
-// rendering not blocked.
+// rendering not blocked and every pod in reach: then its last dispatch must have
+// been acknowledged within the drain, and the checkpoint be there.
 func (d *drainChecker) judge(p *process) {
-	if d.released != p.name {
-		return // it did not lead, or lost its Lease
-	}
 	intent := d.w.leases.intent()
-	if intent.PlanID == "" || !d.acked[p.name][intent.PlanID] {
-		return
+	if d.released != p.name || intent.PlanID == "" || !strings.HasPrefix(intent.Holder, p.pod+"_") {
+		return // it did not lead, or lost its Lease, or dispatched nothing
 	}
 	if newest := d.w.pointers.newest(); newest.Checksum != intent.Checksum {
-		d.w.violate(invariantDrain, "%s stopped gracefully after its last dispatch was acknowledged; the intent is %s, the newest checkpoint %s",
-			p.name, intent.Checksum, newest.Checksum)
+		d.w.violate(invariantDrain, "%s stopped gracefully; the intent is %s (acknowledged to it: %v), the newest checkpoint %s",
+			p.name, intent.Checksum, d.acked[p.name][intent.PlanID], newest.Checksum)
 	}
 }
 

@@ -1,11 +1,13 @@
 package sim
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -43,6 +45,8 @@ func faults() []fault {
 		{"cut off", 3, (*schedule).podNames, func(s *schedule, name string) error { return s.reach(name, true) }},
 		{"reconnect", 8, (*schedule).podNames, func(s *schedule, name string) error { return s.reach(name, false) }},
 		{"reject", 3, (*schedule).podNames, (*schedule).rejectOnce},
+		{"outage", 4, (*schedule).ripe, func(s *schedule, _ string) error { s.breakDown(); return nil }},
+		{"lose file", 3, (*schedule).losable, (*schedule).loseFile},
 		{"collect garbage", 4, always, func(s *schedule, _ string) error { s.server.CollectGarbage(); return nil }},
 	}
 }
@@ -51,11 +55,11 @@ func (s *schedule) chooseFault() (Decision, bool) {
 	all := faults()
 	total := 0
 	for _, f := range all {
-		total += f.weight
+		total += f.weight * s.profile.faults[f.name]
 	}
 	dice := s.rng.IntN(total)
 	for _, f := range all {
-		if dice -= f.weight; dice < 0 {
+		if dice -= f.weight * s.profile.faults[f.name]; dice < 0 {
 			subjects := f.subjects(s)
 			if len(subjects) == 0 {
 				return Decision{}, false
@@ -92,7 +96,7 @@ func (s *schedule) changes() []string {
 		return nil
 	}
 	var out []string
-	for i := range versions {
+	for i := range s.profile.versions {
 		out = append(out, strconv.Itoa(i))
 	}
 	return out
@@ -185,6 +189,31 @@ func (s *schedule) podNames() []string {
 		out = append(out, a.name)
 	}
 	return out
+}
+
+// ripe says that an outage would meet a fleet with a checkpoint of its intent.
+func (s *schedule) ripe() []string {
+	if newest := s.pointers.newest(); newest.Checksum == "" || newest.Checksum != s.leases.intent().Checksum || s.inputs.state != inputsGood {
+		return nil
+	}
+	return []string{""}
+}
+
+// losable are files of checkpoints that no pointer names yet.
+func (s *schedule) losable() []string { return s.pointers.unpromotedFiles() }
+
+// loseFile deletes a file as somebody would who has the right to and does not
+// know better.
+func (s *schedule) loseFile(name string) error {
+	ctx, stored := s.t.Context(), s.haptic.HapticV1alpha1()
+	for _, remove := range []func(context.Context, string, metav1.DeleteOptions) error{
+		stored.HAProxyMapFiles(namespace).Delete, stored.HAProxyGeneralFiles(namespace).Delete, s.core.CoreV1().Secrets(namespace).Delete,
+	} {
+		if err := remove(ctx, name, metav1.DeleteOptions{}); err != nil && !apierrors.IsNotFound(err) {
+			return err
+		}
+	}
+	return nil
 }
 
 func (s *schedule) change(pod string, do func(a *agent)) error {

@@ -2,7 +2,6 @@ package sim
 
 import (
 	"fmt"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -24,11 +23,8 @@ const (
 	inputsRefused = "refused"
 )
 
-// versions are few, so that schedules come back to earlier outputs.
-const versions = 6
-
 // spec is the template for some inputs. Versions share some files.
-func (i inputs) spec() v1alpha1.HAProxyTemplateConfigSpec {
+func (i inputs) spec(p profile) v1alpha1.HAProxyTemplateConfigSpec {
 	template := func(format string, args ...any) v1alpha1.Template {
 		return v1alpha1.Template{Template: fmt.Sprintf(format, args...)}
 	}
@@ -38,7 +34,7 @@ func (i inputs) spec() v1alpha1.HAProxyTemplateConfigSpec {
 	spec.Maps = map[string]v1alpha1.Template{"hosts.map": template("host v%d\n", i.version%3)}
 	spec.Files = map[string]v1alpha1.Template{"error.http": template("HTTP/1.0 503 v%d\n", i.version%2)}
 	spec.SSLCertificates = map[string]v1alpha1.Template{"site.pem": template("certificate %d\n", i.version%2)}
-	spec.Dataplane.ConfigPublishInterval = &metav1.Duration{Duration: 5 * time.Second}
+	spec.Dataplane.ConfigPublishInterval = &metav1.Duration{Duration: p.publishInterval}
 	switch i.state {
 	case inputsBroken:
 		spec.HAProxyConfig = template(`{{ fail "broken" }}`)
@@ -56,11 +52,11 @@ func (w *world) setInputs(next inputs) {
 	w.must(retry.RetryOnConflict(retry.DefaultRetry, func() error {
 		stored, err := client.Get(w.t.Context(), templateName, metav1.GetOptions{})
 		if err != nil {
-			stored = &v1alpha1.HAProxyTemplateConfig{ObjectMeta: metav1.ObjectMeta{Name: templateName, Namespace: namespace}, Spec: next.spec()}
+			stored = &v1alpha1.HAProxyTemplateConfig{ObjectMeta: metav1.ObjectMeta{Name: templateName, Namespace: namespace}, Spec: next.spec(w.profile)}
 			_, err = client.Create(w.t.Context(), stored, metav1.CreateOptions{})
 			return err
 		}
-		stored.Spec = next.spec()
+		stored.Spec = next.spec(w.profile)
 		_, err = client.Update(w.t.Context(), stored, metav1.UpdateOptions{})
 		return err
 	}))

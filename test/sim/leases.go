@@ -41,7 +41,12 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 			h.election, h.topEpoch = fencing.ElectionLease{}, 0
 			return
 		}
+		before := h.election.Copy
 		h.election = record.ElectionLease(lease)
+		if adopted := h.intent(); before.Present && !h.election.Copy.Present && before.Intent.HasPlan() &&
+			!adopted.Names(before.Intent.PlanID, before.Intent.Checksum) {
+			h.w.violate(invariantIntent, "%s removes the copy of plan %s while the intent is plan %q", c.Client, before.Intent.PlanID, adopted.PlanID)
+		}
 		if h.election.Epoch < h.topEpoch {
 			h.w.violate(invariantEpochs, "the leader-election lease goes from epoch %d to %d", h.topEpoch, h.election.Epoch)
 		}

@@ -42,8 +42,16 @@ type item struct {
 	// target is "verb resource name" of a request.
 	target string
 	// body is what a write carries.
-	body    []byte
+	body []byte
+	// since is the step in which it began to wait.
+	since   int
 	release chan string
+}
+
+// isInformers reports traffic that only feeds a process's caches.
+func (i *item) isInformers() bool {
+	return i.class == classEvent || strings.HasPrefix(i.target, "watch ") ||
+		i.target == "list pods " || i.target == "list haproxytemplateconfigs "
 }
 
 type itemClass int
@@ -67,6 +75,7 @@ type network struct {
 	dead    map[string]bool
 	// news is raised when something new waits.
 	news chan struct{}
+	step int
 	// sent and replied watch requests of processes, for checkers.
 	sent    func(i *item)
 	replied func(process, target string, body []byte)
@@ -90,6 +99,7 @@ func (n *network) park(ctx context.Context, i *item) string {
 	}
 	n.counts[i.key]++
 	i.key = fmt.Sprintf("%s #%d", i.key, n.counts[i.key])
+	i.since = n.step
 	n.waiting[i.key] = i
 	n.mu.Unlock()
 	if n.sent != nil && (i.class == classWrite || i.class == classRead) {
@@ -125,6 +135,13 @@ func (n *network) let(key, fate string) (*item, bool) {
 		i.release <- fate
 	}
 	return i, ok
+}
+
+// at tells which decision is made now.
+func (n *network) at(step int) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.step = step
 }
 
 // snapshot lists what waits.

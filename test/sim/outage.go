@@ -26,13 +26,8 @@ func (c *agreementChecker) loaded(l load) {
 		return
 	}
 	for _, a := range c.w.proxies() {
-		if a.name == l.pod {
-			continue // its lock is held
-		}
-		a.mu.Lock()
-		state := a.state
-		a.mu.Unlock()
-		if state.Phase == api.PhaseConfigured && state.AppliedPlanID != l.plan && state.AppliedToken.LeaderEpoch <= l.token.LeaderEpoch {
+		state := &a.state
+		if a.name != l.pod && state.Phase == api.PhaseConfigured && state.AppliedPlanID != l.plan && state.AppliedToken.LeaderEpoch <= l.token.LeaderEpoch {
 			c.w.violate(invariantTerms, "recovery loads plan %s on pod %s while pod %s runs plan %s", l.plan, l.pod, a.name, state.AppliedPlanID)
 		}
 	}

@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -146,6 +147,25 @@ func (p *pointerChecker) newest() checkpoint.Pointer {
 		return checkpoint.Pointer{}
 	}
 	return p.pointers[0]
+}
+
+// unpromotedFiles are the shared files that no promoted checkpoint references,
+// in order of their names.
+func (p *pointerChecker) unpromotedFiles() []string {
+	var names []string
+	for key, child := range p.children {
+		promoted := false
+		for _, pointer := range p.pointers {
+			if cfg := p.outputs[pointer.Name]; cfg != nil && references(cfg, key) {
+				promoted = true
+			}
+		}
+		if !promoted && len(child.Owners) == 1 && child.Owners[0].Kind == v1alpha1.KindTemplateConfig {
+			names = append(names, key.name)
+		}
+	}
+	slices.Sort(names)
+	return names
 }
 
 func references(cfg *v1alpha1.HAProxyCfg, key childKey) bool {

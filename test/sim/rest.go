@@ -24,7 +24,7 @@ func (s *schedule) heal() {
 		s.addPod()
 	}
 	if s.inputs.state != inputsGood && s.rng.IntN(3) > 0 {
-		s.setInputs(inputs{version: s.rng.IntN(versions), state: inputsGood})
+		s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
 	}
 }
 
@@ -34,12 +34,14 @@ func (s *schedule) unrest() string {
 	if s.leases.election.Holder == "" {
 		return "nobody leads"
 	}
+	if s.inputs.state != inputsGood {
+		// A leader that has nothing to do finds out that its claim is gone when it
+		// has.
+		return s.unservedWhileBlocked()
+	}
 	intent := s.leases.intent()
 	if intent.Holder != s.leases.election.Holder {
 		return fmt.Sprintf("%s leads and the claim is %s's", s.leases.election.Holder, intent.Holder)
-	}
-	if s.inputs.state != inputsGood {
-		return s.unservedWhileBlocked()
 	}
 	if wrong := s.notRunning(intent.PlanID); wrong != "" {
 		return wrong
@@ -61,6 +63,19 @@ func (s *schedule) notRunning(plan string) string {
 		}
 	}
 	return ""
+}
+
+// holders counts the pods that took the plan, running or not yet.
+func (s *schedule) holders(plan string) int {
+	n := 0
+	for _, a := range s.proxies() {
+		a.mu.Lock()
+		if a.state.AppliedPlanID == plan {
+			n++
+		}
+		a.mu.Unlock()
+	}
+	return n
 }
 
 // unrecovered names a pod that recovery has not served, where nothing stands in

@@ -21,6 +21,8 @@ const (
 	// replayPatience and replayPause bound how long a replay waits for an item.
 	replayPatience = 50
 	replayPause    = 100 * time.Millisecond
+	// maxFeed bounds what one decision delivers to the caches of a process.
+	maxFeed = 40
 	// maxPerInstant bounds what may move before time has to pass: more is a loop
 	// that never waits.
 	maxPerInstant = 5000
@@ -58,6 +60,7 @@ func Run(t testing.TB, o Options) *Result {
 		s.replay = o.Replay.Decisions
 	}
 	began := time.Now()
+	w.profile = newProfile(s.rng)
 	defer s.tearDown()
 	s.setUp()
 	err := s.safety()
@@ -77,7 +80,7 @@ type schedule struct {
 }
 
 func (s *schedule) setUp() {
-	s.setInputs(inputs{version: s.rng.IntN(versions), state: inputsGood})
+	s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
 	for range 1 + s.rng.IntN(3) {
 		s.addPod()
 	}
@@ -119,20 +122,17 @@ func (s *schedule) next() (Decision, bool) {
 }
 
 func (s *schedule) choose() Decision {
-	var items []*item
-	for _, i := range s.network.snapshot() {
-		if p := s.process(i.process); p == nil || !p.paused {
-			items = append(items, i)
-		}
-	}
-	slices.SortFunc(items, func(a, b *item) int { return strings.Compare(a.key, b.key) })
+	items, feeds := s.choosable()
 	dice := s.rng.IntN(100)
 	switch {
-	case dice < 8 || len(items) == 0 && dice < 30:
+	case dice < s.profile.fault || len(items)+len(feeds) == 0 && dice < 30:
 		if d, ok := s.chooseFault(); ok {
 			return d
 		}
-	case dice >= 16 && len(items) > 0:
+	case len(feeds) > 0 && s.rng.IntN(3) > 0:
+		p := feeds[s.rng.IntN(len(feeds))].process
+		return Decision{Do: "feed", What: p}
+	case dice >= s.profile.fault+s.profile.wait && len(items) > 0:
 		i := items[s.rng.IntN(len(items))]
 		return Decision{Do: "release", What: i.key, Fate: s.chooseFate(i)}
 	}
@@ -140,25 +140,62 @@ func (s *schedule) choose() Decision {
 	return Decision{Do: "wait", For: waits[s.rng.IntN(len(waits))]}
 }
 
+// choosable are the items that may be released now, in order of their names,
+// and those among them that feed caches.
+func (s *schedule) choosable() (items, feeds []*item) {
+	for _, i := range s.network.snapshot() {
+		if p := s.process(i.process); p != nil && p.paused || s.profile.holdsBack(i, s.step) {
+			continue
+		}
+		items = append(items, i)
+		if i.isInformers() {
+			feeds = append(feeds, i)
+		}
+	}
+	byName := func(a, b *item) int { return strings.Compare(a.key, b.key) }
+	slices.SortFunc(items, byName)
+	slices.SortFunc(feeds, byName)
+	return items, feeds
+}
+
+// feed brings the caches of a process up to date: most of their traffic says
+// nothing, and would use decisions up.
+func (s *schedule) feed(process string) {
+	for range maxFeed {
+		_, feeds := s.choosable()
+		moved := false
+		for _, i := range feeds {
+			if i.process == process {
+				s.network.let(i.key, fateDeliver)
+				moved = true
+				break
+			}
+		}
+		if !moved {
+			return
+		}
+		synctest.Wait()
+	}
+}
+
 func (s *schedule) chooseFate(i *item) string {
-	dice := s.rng.IntN(100)
+	p, dice := s.profile, s.rng.IntN(100)
+	if i.target == "get leases "+electionName && s.rng.IntN(100) < p.expire {
+		return fateExpired
+	}
 	switch i.class {
 	case classEvent, classReply, classAgentReply:
-		if dice < 4 {
+		if dice < p.drop {
 			return fateDrop
 		}
 		return fateDeliver
-	case classRead:
-		if i.target == "get leases "+electionName && dice >= 98 {
-			return fateExpired
-		}
 	}
 	switch {
-	case dice < 4:
+	case dice < p.drop:
 		return fateDrop
-	case dice < 9:
+	case dice < p.drop+p.cut:
 		return fateCut
-	case dice < 17:
+	case dice < p.drop+p.cut+p.hold:
 		return fateHoldReply
 	}
 	return fateDeliver
@@ -167,6 +204,7 @@ func (s *schedule) chooseFate(i *item) string {
 // perform carries a decision out and records it.
 func (s *schedule) perform(d Decision) error {
 	s.step++
+	s.network.at(s.step)
 	s.trace.Decisions = append(s.trace.Decisions, d)
 	s.note("%3d %s", s.step, d)
 	switch d.Do {
@@ -189,6 +227,8 @@ func (s *schedule) perform(d Decision) error {
 		}
 	case "wait":
 		s.sleep(d.For)
+	case "feed":
+		s.feed(d.What)
 	default:
 		return s.strike(d)
 	}
@@ -209,8 +249,18 @@ func (s *schedule) sleep(limit time.Duration) {
 	}
 }
 
-// settle delivers everything in order until done holds or limit has passed.
+// settle delivers everything in order until nothing waits and done holds, or
+// limit has passed.
 func (s *schedule) settle(limit time.Duration, done func() bool) bool {
+	return s.deliver(limit, func(quiet bool) bool { return quiet && done() })
+}
+
+// settleUntil delivers in order until done holds, whatever still waits.
+func (s *schedule) settleUntil(done func() bool) {
+	s.deliver(stopLimit, func(bool) bool { return done() })
+}
+
+func (s *schedule) deliver(limit time.Duration, done func(quiet bool) bool) bool {
 	deadline := time.Now().Add(limit)
 	instant, moved := time.Now(), 0
 	for {
@@ -226,10 +276,10 @@ func (s *schedule) settle(limit time.Duration, done func() bool) bool {
 			return true
 		}
 		items := s.network.snapshot()
+		if done(len(items) == 0) {
+			return true
+		}
 		if len(items) == 0 {
-			if done() {
-				return true
-			}
 			if time.Now().After(deadline) {
 				return false
 			}
@@ -259,6 +309,9 @@ func (s *schedule) liveness() {
 	if s.inputs.state == inputsGood && s.rng.IntN(3) == 0 && !s.outage() {
 		return
 	}
+	if s.inputs.state == inputsGood && s.rng.IntN(2) == 0 {
+		s.lateChange()
+	}
 	for _, p := range s.running() {
 		s.note("stop %s gracefully", p.name)
 		p.stopping, p.disturbed = true, false
@@ -285,22 +338,43 @@ func (s *schedule) comeToRest(wrong func() string) bool {
 // rendered, every process gone, and replacement pods that come up under others.
 func (s *schedule) outage() bool {
 	s.note("outage")
-	s.setInputs(inputs{version: s.inputs.version, state: []string{inputsBroken, inputsRefused}[s.rng.IntN(2)]})
+	s.breakDown()
+	if !s.comeToRest(s.unrecovered) {
+		return false
+	}
+	s.note("repair")
+	s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
+	return s.comeToRest(s.unrest)
+}
+
+func (s *schedule) breakDown() {
+	s.setInputs(inputs{version: s.inputs.version, state: []string{inputsBroken, inputsRefused}[s.step%2]})
 	for _, p := range s.running() {
 		s.crash(p)
 	}
-	if pods := s.proxies(); len(pods) > 1 && s.rng.IntN(2) == 0 {
+	if pods := s.proxies(); len(pods) > 1 && s.step%4 < 2 {
 		s.removePod(pods[0].name)
 	}
 	s.addPod()
 	s.start("a")
 	s.start("b")
-	if !s.comeToRest(s.unrecovered) {
-		return false
+}
+
+// lateChange lets the fleet come to a new output just before the processes are
+// stopped: somewhere between the intent and the last acknowledgement.
+func (s *schedule) lateChange() {
+	before := s.leases.intent().PlanID
+	s.setInputs(inputs{version: (s.inputs.version + 1) % s.profile.versions, state: inputsGood})
+	stages := []func() bool{
+		func() bool { return s.leases.intent().PlanID != before },
+		func() bool { return s.leases.intent().PlanID != before && s.holders(s.leases.intent().PlanID) > 0 },
+		func() bool {
+			return s.leases.intent().PlanID != before && s.notRunning(s.leases.intent().PlanID) == ""
+		},
 	}
-	s.note("repair")
-	s.setInputs(inputs{version: s.rng.IntN(versions), state: inputsGood})
-	return s.comeToRest(s.unrest)
+	stage := s.rng.IntN(len(stages))
+	s.note("late change, up to stage %d", stage)
+	s.settleUntil(stages[stage])
 }
 
 // judgeStops looks at processes that ended since.

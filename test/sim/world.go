@@ -47,11 +47,13 @@ type world struct {
 	mu      sync.Mutex
 	history history
 	fleet   map[string]*agent // by address
+	fleetMu sync.Mutex
 	pods    int
 	// processes are all that were ever started, in order.
 	processes []*process
 	starts    map[string]int
 	inputs    inputs
+	profile   profile
 	// step counts decisions.
 	step       int
 	violations []string
@@ -184,7 +186,8 @@ func (w *world) addPod() {
 		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "haproxy", Image: "haproxy"}}},
 	}, metav1.CreateOptions{})
 	w.must(err)
-	a := newAgent(name, string(pod.UID), fmt.Sprintf("%s:%d", ip, agentPort))
+	a := newAgent(name, string(pod.UID), fmt.Sprintf("%s:%d", ip, agentPort), &w.fleetMu)
+	a.pace, a.loaded = w.profile.pace, w.loaded
 	w.mu.Lock()
 	w.fleet[a.address] = a
 	w.mu.Unlock()
