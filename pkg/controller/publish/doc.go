@@ -12,7 +12,14 @@
 // carry UID and resourceVersion. What the API server refuses for good is never
 // sent twice, and CheckSize finds it out before an output becomes the intent.
 //
-// One Publisher serves one term, in one goroutine, and is thrown away with it.
-// Its limits: it sees shared files by the label it writes, so those that HAPTIC
-// 0.7 wrote under a label of its own stay until their template goes.
+// Receipts wait in a bounded queue, one an output. They are promoted in render
+// order, and one that a newer receipt superseded is stored only when the intent
+// names it. What is published is looked at again every minute, so that the
+// current output and checkpoint are repaired when somebody changed them.
+//
+// One Publisher serves one term, in one goroutine, and is thrown away with it;
+// only the files of one output are written side by side. Its limits: a
+// checkpoint whose output the term never saw acknowledged cannot be repaired, a
+// file that is being deleted holds up what needs it, and shared files are told
+// by their owner, so each publication lists all files in the namespace.
 package publish

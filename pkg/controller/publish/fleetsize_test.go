@@ -42,12 +42,12 @@ func storedBytes(t *testing.T, api *server, key objectKey) int {
 }
 
 // Casebook P17 (c), (d) and (e). Each pod adds the same number of bytes, so
-// twelve are served and the size of three hundred is reckoned: the applies of a
+// eight are served and the size of three hundred is reckoned: the applies of a
 // fleet cost the server the square of its size, and this test a minute.
 func TestThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		const pods, served = 300, 12
+		const pods, served = 300, 8
 		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
