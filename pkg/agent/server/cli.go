@@ -13,8 +13,9 @@ import (
 // with thousands of warnings fits.
 const maxAnswerBytes = 4 << 20
 
-// askTimeout bounds one question; answers come from memory.
-const askTimeout = 5 * time.Second
+// askTimeout bounds one question; answers come from memory. Twice that, behind
+// somebody else who asks, is less than a client waits for a state.
+const askTimeout = 3 * time.Second
 
 // errNotSent says that HAProxy never saw the command.
 var errNotSent = errors.New("command was not sent")
