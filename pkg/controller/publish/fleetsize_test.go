@@ -55,12 +55,12 @@ func TestThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
 		names, living := manyPods(pods)
 		r.Pods(living)
 		r.Accepted(o, 1)
-		time.Sleep(time.Second)
-		mapKey := mapOf(api)
-		empty := map[objectKey]int{ordinaryKey: storedBytes(t, api, ordinaryKey), mapKey: storedBytes(t, api, mapKey)}
 		for _, pod := range names {
 			r.Deployed(o, 1, entryFor(o, pod))
 		}
+		time.Sleep(time.Second)
+		mapKey := mapOf(api)
+		empty := map[objectKey]int{ordinaryKey: storedBytes(t, api, ordinaryKey), mapKey: storedBytes(t, api, mapKey)}
 		for _, pod := range names[:served] {
 			r.PodStatus(fullStatus(o, pod, living[pod]), o)
 		}
