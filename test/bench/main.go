@@ -52,6 +52,7 @@ type benchmark struct {
 func benchmarks() []benchmark {
 	return []benchmark{
 		{name: "verification", measure: measureVerification, local: true},
+		{name: "deploy", measure: measureDeploy, local: true},
 		{name: "memory", measure: measureMemory},
 		{name: "lists", measure: measureLists},
 		{name: "tamper", measure: measureTamper},
