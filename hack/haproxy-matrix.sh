@@ -62,7 +62,7 @@ status=0
 for binary in "$(command -v haproxy)" "$wrapper"; do
 	version=$("$binary" -v)
 	echo "haproxy-matrix: ${version%%$'\n'*}"
-	TMPDIR=$tmp HOLDFAST_TEST_HAPROXY=$binary CI=1 \
+	TMPDIR=$tmp HOLDFAST_TEST_HAPROXY=$binary HOLDFAST_TEST_FULL=1 CI=1 \
 		go test -count=1 -vet=off -timeout 15m -run "$run" ${HAPROXY_MATRIX_FLAGS:-} ./pkg/agent/... || status=1
 done
 exit $status

@@ -233,10 +233,7 @@ func TestP15RandomSteps(t *testing.T) {
 	t.Logf("seed %d", seed)
 	current := p.rich("start")
 	p.mustLoad(current)
-	steps := 60
-	if testing.Short() {
-		steps = 10
-	}
+	steps := oftenUnlessFull(100, 15)
 	for step := range steps {
 		drift := ""
 		what := random.IntN(6)

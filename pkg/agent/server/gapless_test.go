@@ -88,10 +88,7 @@ func (k *knocker) end() (opened int, failed []string, longest time.Duration) {
 // reloads meets no refused and no reset connection, no more than it would with
 // HAProxy alone and files written by hand.
 func TestConnectionsDuringReloads(t *testing.T) {
-	reloads := 100
-	if testing.Short() {
-		reloads = 10
-	}
+	reloads := oftenUnlessFull(100, 15)
 	t.Run("by the agent", func(t *testing.T) {
 		p := newPod(t)
 		p.mustLoad(p.output("start"))

@@ -13,6 +13,15 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
+// oftenUnlessFull is how often a test repeats what it does: fully in
+// hack/haproxy-matrix.sh, less in an everyday run.
+func oftenUnlessFull(full, everyday int) int {
+	if os.Getenv("HOLDFAST_TEST_FULL") != "" {
+		return full
+	}
+	return everyday
+}
+
 // haproxyBinary is the real one. Only a developer's machine may go without.
 func haproxyBinary(t *testing.T) string {
 	t.Helper()
