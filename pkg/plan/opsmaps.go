@@ -9,6 +9,10 @@ import (
 // replace costs about as much as that, and is seen by clients all at once.
 const maxRowOperations = 100
 
+// maxRowBytes is the longest row that is part of an operation. A thousand of
+// them, each letter escaped, leave room in a request for everything else.
+const maxRowBytes = 256
+
 // mapFile covers a map whose file changed.
 func (c *composition) mapFile(path string) bool {
 	was, known := c.from.Maps[path]
@@ -32,7 +36,7 @@ func rowOperations(path string, was, now []MapEntry) ([]Operation, bool) {
 			kept = append(kept, row)
 			continue
 		}
-		if before[row.Key] > 1 || !isPlainText(row.Key) {
+		if before[row.Key] > 1 || !isPlainText(row.Key) || len(row.Key) > maxRowBytes {
 			return nil, false
 		}
 		deletes = append(deletes, Operation{Kind: OpMapDelete, Path: path, Key: row.Key})
@@ -45,7 +49,7 @@ func rowOperations(path string, was, now []MapEntry) ([]Operation, bool) {
 		switch {
 		case i < len(kept) && kept[i] == row:
 			continue
-		case !isPlainText(row.Key) || !isPlainText(row.Value):
+		case !isPlainText(row.Key) || !isPlainText(row.Value) || len(row.Key)+len(row.Value) > maxRowBytes:
 			return nil, false
 		case i >= len(kept):
 			op.Kind = OpMapAdd

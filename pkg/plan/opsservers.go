@@ -152,8 +152,7 @@ func isDynamicBalance(balance string) bool {
 	return slices.Contains([]string{"", "roundrobin", "leastconn", "random"}, algorithm) || strings.HasPrefix(algorithm, "random(")
 }
 
-// plainKeywords neither depend on a server's address, weight and state nor
-// change them, but for health checks, which follow the address.
+// plainKeywords are safe to keep while a server is changed.
 var plainKeywords = []string{"check", "inter", "fastinter", "downinter", "fall", "rise", "maxconn", "maxqueue"}
 
 var plainNumber = regexp.MustCompile(`^[0-9]+(us|ms|s|m|h|d)?$`)
@@ -161,10 +160,17 @@ var plainNumber = regexp.MustCompile(`^[0-9]+(us|ms|s|m|h|d)?$`)
 func isPlain(keywords []Keyword) bool {
 	for _, k := range keywords {
 		for _, word := range append([]string{k.Name}, k.Args...) {
-			if !slices.Contains(plainKeywords, word) && !plainNumber.MatchString(word) {
+			if !IsPlainKeyword(word) {
 				return false
 			}
 		}
 	}
 	return true
+}
+
+// IsPlainKeyword reports that a word of a server line, a keyword or a number,
+// neither depends on the server's address, weight and state nor changes them,
+// but for health checks, which follow the address.
+func IsPlainKeyword(word string) bool {
+	return slices.Contains(plainKeywords, word) || plainNumber.MatchString(word)
 }

@@ -6,8 +6,7 @@
 // only this package. It is pure: no sockets, files, clocks or goroutines.
 //
 // The JSON names are those of the agent API of HAPTIC, version 1. Members that
-// nothing here uses yet (runtime operations, inventories)
-// are left out on purpose, and a manifest that carries one is refused rather
+// nothing here uses yet (inventories) are left out on purpose, and a manifest that carries one is refused rather
 // than obeyed in part.
 //
 // What is ours: every request under /v1 names the pod UID and the template UID

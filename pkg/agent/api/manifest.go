@@ -1,5 +1,7 @@
 package api
 
+import "github.com/holdfast-project/holdfast/pkg/plan"
+
 // Token orders applies: the term's epoch, then the render within the term.
 type Token struct {
 	LeaderEpoch uint64 `json:"leader_epoch"`
@@ -44,8 +46,9 @@ type File struct {
 type Mode string
 
 const (
-	// ModeAuto does nothing when the pod already has exactly this output, and
-	// reloads otherwise.
+	// ModeAuto does nothing when the pod already has exactly this output, changes
+	// the worker in place where Manifest.InPlaceOps allows it and that turns out
+	// to be enough, and reloads otherwise.
 	ModeAuto Mode = "auto"
 	// ModeReload reloads even then.
 	ModeReload Mode = "reload"
@@ -75,6 +78,11 @@ type Manifest struct {
 
 	Files []File `json:"files"`
 	Mode  Mode   `json:"mode"`
+
+	// InPlaceOps says that Ops, perhaps none, bring a worker of the expected
+	// previous plan to this one. Whatever comes in between, the agent reloads.
+	InPlaceOps bool             `json:"in_place_ops,omitempty"`
+	Ops        []plan.Operation `json:"ops,omitempty"`
 }
 
 // Announcement is the body of RouteEpoch: a term tells its epoch before it acts.

@@ -208,6 +208,8 @@ type Result struct {
 	Mode   Outcome `json:"mode"`
 	Plans
 	AppliedToken Token `json:"applied_token"`
+	// OpResults are there when operations were tried, be it before a reload.
+	OpResults []OpResult `json:"op_results,omitempty"`
 	// ReloadPendingAt is set with OutcomeScheduled alone.
 	ReloadPendingAt *time.Time   `json:"reload_pending_at,omitempty"`
 	Reload          *Reload      `json:"reload,omitempty"`

@@ -46,7 +46,7 @@ func (m *Manifest) Validate() error {
 		if len(m.Files) > 0 {
 			return invalid("files", "must be empty with mode %s", ModeRevertLKG)
 		}
-		return nil
+		return m.validateOps()
 	case ModeAuto, ModeReload:
 	default:
 		return invalid("mode", "must be %s, %s or %s", ModeAuto, ModeReload, ModeRevertLKG)
@@ -54,7 +54,10 @@ func (m *Manifest) Validate() error {
 	if m.PlanSchemaVersion != PlanSchemaVersion {
 		return invalid("plan_schema_version", "must be %d, is %d", PlanSchemaVersion, m.PlanSchemaVersion)
 	}
-	return validateFiles(m.Files)
+	if err := validateFiles(m.Files); err != nil {
+		return err
+	}
+	return m.validateOps()
 }
 
 func validateFiles(files []File) error {

@@ -28,6 +28,8 @@ func holds(l layout, id string, file api.File) bool {
 type activation struct {
 	began   time.Time
 	pending pending
+	// ops are the operations that were tried before.
+	ops []api.OpResult
 }
 
 // activate makes a finished set current, has HAProxy load it, and either
@@ -55,7 +57,7 @@ func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api
 	} else {
 		result = a.rollback(ctx, act, staged, outcome)
 	}
-	result.Reload = report
+	result.Reload, result.OpResults = report, act.ops
 	result.Timing.StageMicros = stagedAt.Sub(act.began).Microseconds()
 	result.Timing.ReloadMicros = a.lastReload.Sub(stagedAt).Microseconds()
 	a.journal.LastApply = result
@@ -203,7 +205,7 @@ func (a *agent) revert(ctx context.Context, up *upload, p pending) (*api.Result,
 	if err != nil {
 		return nil, err
 	}
-	restored.Nonce = "" // it is loaded anew
+	restored.Nonce, restored.Moved = "", nil // it is loaded anew
 	for _, f := range restored.Files {
 		carried, err := up.staging.carry(f, source)
 		if err != nil {

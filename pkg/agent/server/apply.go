@@ -142,8 +142,12 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	}
 	staged := &set{PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
 	inPlace = inPlace && settled
-	if inPlace {
-		staged.inherit(a.current)
+	moving := !inPlace && a.movable(m)
+	switch {
+	case inPlace:
+		staged.inherit(a.current, a.seen)
+	case moving:
+		staged.move(a.current, a.seen, a.loadedPlan())
 	}
 	if err := up.staging.finish(staged); err != nil {
 		return nil, err
@@ -151,6 +155,16 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	act := activation{began: up.began, pending: p}
 	if inPlace {
 		return a.exchange(ctx, act, staged, api.OutcomeFileOnly)
+	}
+	if moving {
+		result, tried, err := a.operate(ctx, act, staged, m.Ops)
+		if result != nil || err != nil {
+			return result, err
+		}
+		if err := a.renounce(staged); err != nil {
+			return nil, err
+		}
+		act.ops = tried
 	}
 	if a.dueAt().After(time.Now()) || !a.hasRoom(ctx, a.seen) {
 		return a.postpone(ctx, act, staged)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"strings"
 	"time"
 )
 
@@ -50,14 +51,15 @@ func stream(ctx context.Context, socket, command string, read func(io.Reader) er
 		}
 	}
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
+	name, _, _ := strings.Cut(command, "\n") // a payload may be a private key
 	if _, err := io.WriteString(conn, command+"\n"); err != nil {
-		return fmt.Errorf("sending %q: %w", command, err)
+		return fmt.Errorf("sending %q: %w", name, err)
 	}
 	if err := conn.(*net.UnixConn).CloseWrite(); err != nil {
-		return fmt.Errorf("closing after %q: %w", command, err)
+		return fmt.Errorf("closing after %q: %w", name, err)
 	}
 	if err := read(conn); err != nil {
-		return fmt.Errorf("reading answer to %q: %w", command, err)
+		return fmt.Errorf("reading answer to %q: %w", name, err)
 	}
 	return nil
 }

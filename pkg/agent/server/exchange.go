@@ -42,7 +42,12 @@ func (a *agent) exchange(ctx context.Context, act activation, staged *set, outco
 	if err := a.switchForward(ctx, p); err != nil {
 		return nil, err
 	}
-	a.commit(staged, &p)
+	return a.exchanged(ctx, act, staged, outcome), nil
+}
+
+// exchanged records a set that was made current beneath the worker.
+func (a *agent) exchanged(ctx context.Context, act activation, staged *set, outcome api.Outcome) *api.Result {
+	a.commit(staged, &act.pending)
 	result := a.result(staged.PlanID, act.began, outcome)
 	a.journal.LastApply = result
 	a.metrics.applies.WithLabelValues(string(outcome)).Inc()
@@ -51,6 +56,7 @@ func (a *agent) exchange(ctx context.Context, act activation, staged *set, outco
 	} else if err := a.tidy(); err != nil {
 		klog.FromContext(ctx).Error(err, "Could not remove superseded sets")
 	}
-	klog.FromContext(ctx).Info("Exchanged files beneath the worker", "plan", result.PlanID, "token", result.AppliedToken, "worker", result.HAProxy.WorkerPID)
-	return result, nil
+	klog.FromContext(ctx).Info("Exchanged files beneath the worker", "outcome", outcome, "plan", result.PlanID, "token", result.AppliedToken,
+		"worker", result.HAProxy.WorkerPID)
+	return result
 }

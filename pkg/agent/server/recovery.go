@@ -113,13 +113,17 @@ func (a *agent) resolvePending(ctx context.Context) error {
 		seen, err = a.haproxy.observe(ctx)
 	}
 	adopted, loadErr := loadSet(a.layout, interrupted.Set)
-	if err == nil && loadErr == nil && seen.Info.Description == adopted.nonce() {
+	if err == nil && loadErr == nil && seen.Info.Description == adopted.nonce() && (adopted.Moved == nil || adopted.Moved.is(seen)) {
 		err := verifyTree(a.layout, adopted)
 		if target, _ := os.Readlink(a.layout.current()); err == nil && target == currentTarget(interrupted.Set) {
 			logger.Info("Adopted an apply that was interrupted after its reload", "plan", adopted.PlanID)
 			a.commit(adopted, interrupted)
 			a.record(ctx, seen, nil)
-			a.journal.LastApply = a.result(adopted.PlanID, time.Now(), api.OutcomeReload)
+			outcome := api.OutcomeReload
+			if adopted.Moved != nil {
+				outcome = api.OutcomeRuntime
+			}
+			a.journal.LastApply = a.result(adopted.PlanID, time.Now(), outcome)
 			return a.save()
 		}
 		logger.Error(err, "Could not adopt an interrupted apply")

@@ -3,14 +3,22 @@ package server
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/holdfast-project/holdfast/pkg/plan"
 )
 
-// configured is a server line whose address is written out.
+// configured is a server line, as far as it can be read without HAProxy.
 type configured struct {
 	address netip.AddrPort
 	known   bool // false: a name, a variable, a socket; only that it exists is known
+	// weight and disabled are what the line asks for, if whole: otherwise the
+	// worker is only held against what it was loaded with.
+	whole    bool
+	weight   string
+	disabled bool
 }
 
 // backends are the servers of a configuration by backend and name.
@@ -26,6 +34,7 @@ type backend struct {
 // when conditions decide what is in force, which only HAProxy can tell.
 func configuredServers(config string) (backends, bool) {
 	found := make(backends)
+	harmless := true // no default-server line changes weights and states
 	var current *backend
 	for line := range strings.Lines(config) {
 		fields := strings.Fields(line)
@@ -40,15 +49,77 @@ func configuredServers(config string) (backends, bool) {
 			found[fields[1]] = current
 		case isSection(word):
 			current = nil
+		case current == nil && word == "default-server" && !isHarmless(fields[1:]):
+			harmless = false
 		case current == nil:
 		case word == "server" && len(fields) > 2:
-			address, err := netip.ParseAddrPort(fields[2])
-			current.servers[fields[1]] = configured{address: address, known: err == nil}
+			current.servers[fields[1]] = readServer(fields)
+		case word == "default-server" && !isHarmless(fields[1:]):
+			harmless = false
 		case word == "server-template":
 			current.open = true
 		}
 	}
+	if !harmless {
+		found.forget()
+	}
 	return found, true
+}
+
+// readServer reads one server line.
+func readServer(fields []string) configured {
+	address, err := netip.ParseAddrPort(fields[2])
+	server := configured{address: address, known: err == nil, weight: "1", whole: true}
+	for i := 3; i < len(fields) && !strings.HasPrefix(fields[i], "#"); i++ {
+		switch word := fields[i]; {
+		case word == "weight" && i+1 < len(fields):
+			i++
+			server.weight = fields[i]
+			_, err := strconv.Atoi(fields[i])
+			server.whole = server.whole && err == nil
+		case word == "disabled":
+			server.disabled = true
+		case !plan.IsPlainKeyword(word):
+			server.whole = false
+		}
+	}
+	return server
+}
+
+// isHarmless reports that defaults leave weights and states alone.
+func isHarmless(words []string) bool {
+	return !slices.ContainsFunc(words, func(word string) bool { return !plan.IsPlainKeyword(word) })
+}
+
+// forget leaves weights and states to what the worker was loaded with.
+func (b backends) forget() {
+	for _, backend := range b {
+		for name, server := range backend.servers {
+			server.whole = false
+			backend.servers[name] = server
+		}
+	}
+}
+
+// hasDefaults reports that servers of the backend get defaults from a line of
+// its own or of any defaults section. One that is added to a worker does not.
+func hasDefaults(config, name string) bool {
+	applies := false
+	for line := range strings.Lines(config) {
+		fields := strings.Fields(line)
+		switch {
+		case len(fields) == 0:
+		case fields[0] == "defaults":
+			applies = true
+		case fields[0] == "backend" || fields[0] == "listen":
+			applies = len(fields) > 1 && fields[1] == name
+		case isSection(fields[0]):
+			applies = false
+		case applies && fields[0] == "default-server":
+			return true
+		}
+	}
+	return false
 }
 
 func isSection(word string) bool {
@@ -127,14 +198,22 @@ func checkServer(at func(string) string, declared *backend) error {
 	if at("srv_agent_state") != "0" {
 		return nil // an agent sets weight and state as it likes
 	}
-	if at("srv_uweight") != at("srv_iweight") {
+	weight := at("srv_iweight")
+	if server.whole {
+		weight = server.weight
+	}
+	if at("srv_uweight") != weight {
 		return fmt.Errorf("has another weight")
 	}
 	admin, err := strconv.Atoi(at("srv_admin_state"))
 	if err != nil {
 		return nil // not shown by this version
 	}
-	if admin&forcedDrain != 0 || (admin&forcedMaintenance != 0) != (admin&configuredMaintenance != 0) {
+	disabled := admin&configuredMaintenance != 0
+	if server.whole {
+		disabled = server.disabled
+	}
+	if admin&forcedDrain != 0 || (admin&forcedMaintenance != 0) != disabled {
 		return fmt.Errorf("has another state")
 	}
 	return nil

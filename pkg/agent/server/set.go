@@ -26,6 +26,9 @@ type set struct {
 	// beneath a worker that had not to be replaced.
 	Nonce string `json:"nonce,omitempty"`
 
+	// Moved is the worker that was brought to this set without a reload.
+	Moved *movedWorker `json:"moved,omitempty"`
+
 	// plan is the blob, kept in a file of its own.
 	plan []byte
 }
@@ -37,6 +40,14 @@ type planRef struct {
 }
 
 func (s *set) ref() planRef { return planRef{ID: s.PlanID, Proof: s.PlanProof} }
+
+func (s *set) encode() ([]byte, error) {
+	meta, err := json.Marshal(s)
+	if err != nil {
+		return nil, fmt.Errorf("encoding set: %w", err)
+	}
+	return meta, nil
+}
 
 // isOutput reports that the set came from a controller.
 func (s *set) isOutput() bool { return s.PlanID != "" }
@@ -104,8 +115,11 @@ func (s *set) nonce() string {
 	return nonceOf(s.ID)
 }
 
-// inherit takes over another set's nonce.
-func (s *set) inherit(from *set) {
+// inherit takes over another set's nonce, and what is known of its worker.
+func (s *set) inherit(from *set, worker observation) {
+	if from.Moved.is(worker) {
+		s.Moved = from.Moved
+	}
 	if s.Nonce = from.Nonce; s.Nonce == "" {
 		s.Nonce = from.ID
 	}

@@ -72,6 +72,13 @@ func (s *slots) release(id string) error {
 	return s.empty(slot)
 }
 
+// hold keeps a set that the journal named and will name again.
+func (s *slots) hold(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.staged[slotOf(id)] = true
+}
+
 // keep follows the journal: what it names is kept, what it no longer names is
 // emptied, leftovers of an earlier process included.
 func (s *slots) keep(j *journal) error {

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -143,9 +142,9 @@ func (st *staging) carry(file api.File, from string) (bool, error) {
 // finish completes the set with what the agent adds and makes it durable.
 func (st *staging) finish(s *set) error {
 	s.ID = st.id
-	meta, err := json.Marshal(s)
+	meta, err := s.encode()
 	if err != nil {
-		return fmt.Errorf("encoding set: %w", err)
+		return err
 	}
 	folder := st.layout.set(st.id)
 	added := map[string][]byte{setMeta: meta, setNonce: []byte(nonceConfig(st.layout, s.nonce()))}

@@ -29,7 +29,7 @@ func (a *agent) publish() {
 	j := a.journal
 	next := &snapshot{journal: *j, state: api.State{
 		APIVersion: api.Version, AgentVersion: a.config.Version, PlanSchemaVersion: api.PlanSchemaVersion,
-		AgentOps: []string{}, Features: []string{},
+		AgentOps: a.agentOps(), Features: []string{api.FeatureInPlaceOps},
 		PodName: a.config.PodName, PodUID: a.config.PodUID, TemplateUID: j.TemplateUID,
 		Phase: a.phase(), WorkerStatus: a.workerStatus(), HAProxy: a.identity(), Generation: j.Generation,
 		SupervisorStatus: a.seen.Supervisor, StartFlags: a.flags,
@@ -76,8 +76,11 @@ func (a *agent) plans() api.Plans {
 	applied := a.applied()
 	plans.AppliedPlanID, plans.AppliedPlanProof = applied.ID, applied.Proof
 	if a.workerStatus() == api.WorkerOwned {
-		running := a.committed()
+		running, committed := a.loadedPlan(), a.committed()
 		plans.RunningPlanID, plans.RunningPlanProof = running.ID, running.Proof
+		if running != committed {
+			plans.WorkerOpsPlanID, plans.WorkerOpsPlanProof = committed.ID, committed.Proof
+		}
 	}
 	if good := a.journal.Good; len(good) > 0 {
 		plans.LKGPlanID, plans.LKGPlanProof = good[0].Plan.ID, good[0].Plan.Proof

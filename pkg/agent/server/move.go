@@ -1,0 +1,145 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"time"
+
+	"k8s.io/klog/v2"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+	"github.com/holdfast-project/holdfast/pkg/plan"
+)
+
+// moveTimeout bounds all operations of one apply, with the comparison after
+// them. A reload is quicker than anything that takes longer.
+const moveTimeout = 10 * time.Second
+
+// movedWorker is a worker that was brought to a set without a reload, and the
+// plan it had been loaded with. Any other worker of the same nonce was loaded
+// from the set itself.
+type movedWorker struct {
+	PID    int64   `json:"pid"`
+	Start  int64   `json:"start"`
+	Loaded planRef `json:"loaded"`
+}
+
+// is reports that the worker which was seen is this one.
+func (m *movedWorker) is(seen observation) bool {
+	return m != nil && m.PID == seen.Info.PID && m.Start == seen.Info.StartTime
+}
+
+// movable reports that the worker is known to run the plan that the operations
+// start from, and that its version has all of them. The baseline was compared
+// before: what is committed here is what the sender expected.
+func (a *agent) movable(m *api.Manifest) bool {
+	if m.Mode != api.ModeAuto || !m.InPlaceOps || a.scheduled != nil || a.drift != nil ||
+		a.phase() != api.PhaseConfigured || a.workerStatus() != api.WorkerOwned ||
+		a.committed() != (planRef{ID: m.ExpectedPrevPlanID, Proof: m.ExpectedPrevPlanProof}) {
+		return false
+	}
+	kinds := a.kinds()
+	for _, op := range m.Ops {
+		if !kinds[op.Kind] {
+			return false
+		}
+	}
+	return true
+}
+
+// loadedPlan is what the current worker was loaded with, if it is ours.
+func (a *agent) loadedPlan() planRef {
+	committed := a.committed()
+	if committed != (planRef{}) && a.current.Moved.is(a.seen) {
+		return a.current.Moved.Loaded
+	}
+	return committed
+}
+
+// move has the set take the place of the current one beneath the worker that is
+// about to be brought to it.
+func (s *set) move(from *set, worker observation, loaded planRef) {
+	s.inherit(from, worker)
+	s.Moved = &movedWorker{PID: worker.Info.PID, Start: worker.Info.StartTime, Loaded: loaded}
+}
+
+// operate brings the worker to the finished set by operations and makes the set
+// current. Without an outcome the caller has to reload: something was refused,
+// is in doubt or is not what the set says, and the worker may be in between.
+func (a *agent) operate(ctx context.Context, act activation, staged *set, ops []plan.Operation) (*api.Result, []api.OpResult, error) {
+	ctx = context.WithoutCancel(ctx)
+	logger := klog.FromContext(ctx)
+	stagedAt := time.Now()
+	results, err := a.attempt(ctx, staged, ops)
+	if err != nil {
+		logger.Info("Could not change the worker in place, will reload", "plan", staged.PlanID, "operations", len(ops), "reason", err)
+		return nil, results, nil
+	}
+	p := act.pending
+	p.Set = staged.ID
+	if err := a.switchForward(ctx, p); err != nil {
+		return nil, results, err
+	}
+	// Whoever was started in the meantime was loaded from one set or the other,
+	// and carries the nonce of both.
+	if err := a.stillThere(ctx, staged.Moved); err != nil {
+		logger.Info("Lost the worker that was changed in place, will reload", "plan", staged.PlanID, "reason", err)
+		a.slots.hold(staged.ID)
+		return nil, results, a.undo()
+	}
+	result := a.exchanged(ctx, act, staged, api.OutcomeRuntime)
+	result.OpResults = results
+	result.Timing.StageMicros = stagedAt.Sub(act.began).Microseconds()
+	return result, results, nil
+}
+
+// attempt carries out the operations and compares the worker with the set.
+func (a *agent) attempt(ctx context.Context, staged *set, ops []plan.Operation) ([]api.OpResult, error) {
+	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
+	defer cancel()
+	seen, err := a.haproxy.observeBoth(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if !staged.Moved.is(seen) {
+		return nil, fmt.Errorf("worker %d is another one", seen.Info.PID)
+	}
+	o, err := newOperator(a.haproxy.worker, a.layout, staged)
+	if err != nil {
+		return nil, err
+	}
+	defer o.close()
+	results, err := o.run(ctx, ops)
+	if err != nil {
+		return results, err
+	}
+	return results, a.compare(ctx, staged)
+}
+
+// stillThere looks again and requires that worker.
+func (a *agent) stillThere(ctx context.Context, worker *movedWorker) error {
+	seen, err := a.haproxy.observe(ctx)
+	a.record(ctx, seen, err)
+	if err == nil && !worker.is(seen) {
+		err = fmt.Errorf("worker %d is another one", seen.Info.PID)
+	}
+	return err
+}
+
+// renounce gives a finished set a nonce of its own, since it will be loaded.
+func (a *agent) renounce(s *set) error {
+	s.Nonce, s.Moved = "", nil
+	meta, err := s.encode()
+	if err != nil {
+		return err
+	}
+	folder := a.layout.set(s.ID)
+	if err := a.disk.replace(filepath.Join(folder, setNonce), []byte(nonceConfig(a.layout, s.nonce()))); err != nil {
+		return fmt.Errorf("writing %s: %w", setNonce, err)
+	}
+	if err := a.disk.replace(filepath.Join(folder, setMeta), meta); err != nil {
+		return fmt.Errorf("writing %s: %w", setMeta, err)
+	}
+	return nil
+}
