@@ -10,6 +10,9 @@ BIN := $(CURDIR)/bin
 VERSION ?= v0.1.0-$(shell git describe --always --dirty 2>/dev/null || echo unknown)
 COMMANDS := $(notdir $(wildcard cmd/*))
 LDFLAGS := -s -w -X k8s.io/component-base/version.gitVersion=$(VERSION)
+# What make acceptance runs, and how often.
+RUN ?= .
+COUNT ?= 1
 GOTESTFLAGS ?= -vet=off -timeout 20m -ldflags=-w
 
 .PHONY: help
@@ -46,6 +49,11 @@ test-cluster: build ## Test the development cluster by itself.
 test-integration: build ## Run the demo and test it against its real parts.
 	@echo "test: integration with kube-apiserver, etcd, HAProxy and kubectl"
 	HOLDFAST_BIN=$(BIN) $(GO) test -count=1 $(GOTESTFLAGS) -v ./test/integration/...
+
+.PHONY: acceptance
+acceptance: build ## Run the acceptance tests on a cluster of their own: make acceptance [RUN=name] [COUNT=n].
+	@echo "test: acceptance with the real manifests, controllers, agents and HAProxy"
+	HOLDFAST_BIN=$(BIN) $(GO) test -vet=off -ldflags=-w -timeout $$(( $(COUNT) * 10 ))m -v -run '$(RUN)' -count=$(COUNT) ./test/acceptance
 
 .PHONY: haproxy-matrix
 haproxy-matrix: ## Run the agent's tests against both supported HAProxy versions (root; builds a Debian 13 folder once).
