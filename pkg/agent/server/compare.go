@@ -189,5 +189,10 @@ func (c *comparison) servers(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	// Every whole answer ends with an empty line, or is nothing else. What is
+	// missing from one that is cut would look like servers nobody asked about.
+	if answer != "\n" && !strings.HasSuffix(answer, "\n\n") {
+		return io.ErrUnexpectedEOF
+	}
 	return checkServers(answer, want)
 }

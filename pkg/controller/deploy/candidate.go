@@ -93,7 +93,7 @@ func (c *Candidate) runsOn(s *api.State) bool {
 	if !s.Verified || s.Phase != api.PhaseConfigured || s.WorkerStatus != api.WorkerOwned || !s.HAProxy.HasWorker() ||
 		s.InvariantViolation != "" ||
 		s.AppliedPlanID != id || s.AppliedPlanProof != c.proof ||
-		s.RunningPlanID != id || s.RunningPlanProof != c.proof ||
+		!atPlan(s, id, c.proof) ||
 		len(s.Files) != len(c.files) {
 		return false
 	}
@@ -107,9 +107,10 @@ func (c *Candidate) runsOn(s *api.State) bool {
 
 // modeOf is how the pod that runs the output came to do so, as far as it tells.
 func (c *Candidate) modeOf(s *api.State) api.Outcome {
-	if last := s.LastApply; last != nil && last.OK && last.PlanID == c.Output.Plan.ID && last.Mode == api.OutcomeReload &&
+	if last := s.LastApply; last != nil && last.OK && last.PlanID == c.Output.Plan.ID &&
+		(last.Mode == api.OutcomeReload || last.Mode == api.OutcomeRuntime) &&
 		last.AppliedToken == s.AppliedToken && last.HAProxy == s.HAProxy {
-		return api.OutcomeReload
+		return last.Mode
 	}
 	return api.OutcomeNoop
 }

@@ -78,6 +78,7 @@ type Deployer struct {
 	term     Term
 	fleet    Fleet
 	sink     Sink
+	composer *composer
 
 	// wake holds at most one wish to look again.
 	wake chan struct{}
@@ -121,7 +122,8 @@ func New(settings Settings, parts Parts) *Deployer {
 	}
 	return &Deployer{
 		settings: settings, agents: parts.Agents, term: parts.Term, fleet: parts.Fleet, sink: parts.Sink,
-		wake: make(chan struct{}, 1), round: make(chan struct{}, 1), pods: map[string]*podState{},
+		composer: newComposer(parts.Agents),
+		wake:     make(chan struct{}, 1), round: make(chan struct{}, 1), pods: map[string]*podState{},
 	}
 }
 
@@ -202,6 +204,7 @@ func (d *Deployer) record(ctx context.Context, c *Candidate) error {
 	}
 	klog.FromContext(ctx).Info("Recorded the intent", "plan", c.Output.Plan.ID, "checksum", c.Checksum, "sequence", c.Sequence)
 	d.recordFails = 0
+	d.composer.remember(c.proof, c.Output.Plan)
 	d.current, d.dispatched, d.converged = c, time.Now(), false
 	// Every pod is read now, so none needs to be for a while.
 	d.nextDrift = d.dispatched.Add(d.settings.DriftInterval)

@@ -35,6 +35,10 @@ type agent struct {
 	refuseLater string
 	// before runs ahead of an apply's checks, once.
 	before func(*agent)
+	// inPlace are the applies that came with operations; an agent that announces
+	// the feature carries them out, unless it has to reload all the same.
+	inPlace []api.Manifest
+	reloads bool
 }
 
 func newAgent(pod Pod) *agent {
@@ -104,6 +108,14 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 	if a.schedule > 0 {
 		return a.putOff(m), nil
 	}
+	if m.InPlaceOps {
+		a.inPlace = append(a.inPlace, m)
+		if !a.reloads {
+			a.state.AppliedPlanID, a.state.AppliedPlanProof, a.state.WorkerOpsPlanID, a.state.WorkerOpsPlanProof = m.PlanID, m.PlanProof, m.PlanID, m.PlanProof
+			return &api.Result{PlanID: m.PlanID, OK: true, Mode: api.OutcomeRuntime, Plans: a.state.Plans, AppliedToken: m.Token, HAProxy: a.state.HAProxy}, nil
+		}
+	}
+	a.state.AppliedPlan, a.state.AppliedPlanStored = request.Plan, true
 	a.state.Plans = api.Plans{
 		AppliedPlanID: m.PlanID, AppliedPlanProof: m.PlanProof, RunningPlanID: m.PlanID, RunningPlanProof: m.PlanProof,
 		LKGPlanID: m.PlanID, LKGPlanProof: m.PlanProof,

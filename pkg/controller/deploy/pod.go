@@ -77,7 +77,9 @@ func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate, scheduled b
 			return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
 		}
 		token := api.Token{LeaderEpoch: d.term.Epoch(), RenderSeq: c.Sequence}
-		result, err := d.agents.Apply(ctx, target, c.request(state, token))
+		request := c.request(state, token)
+		d.composer.extend(ctx, target, state, c, &request.Manifest)
+		result, err := d.agents.Apply(ctx, target, request)
 		if err == nil {
 			return d.judge(pod, c, result)
 		}
