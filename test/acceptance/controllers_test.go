@@ -160,9 +160,20 @@ func (s *stage) event(reason string, says ...string) string {
 // klogHeader begins a line of a controller's log; the year is not part of it.
 var klogHeader = regexp.MustCompile(`^[IWE](\d{4} \d\d:\d\d:\d\d\.\d{6}) `)
 
-// logged is when the controller first logged the message.
-func (s *stage) logged(pod *corev1.Pod, message string) (time.Time, error) {
-	stream, err := s.core.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(s.t.Context())
+// logged waits for the controller's first message of this kind and returns its
+// time.
+func (s *stage) logged(pod *corev1.Pod, message string) time.Time {
+	s.t.Helper()
+	var when time.Time
+	s.await("controller "+pod.Name+" logs "+message, func(ctx context.Context) (err error) {
+		when, err = s.search(ctx, pod, message)
+		return err
+	})
+	return when
+}
+
+func (s *stage) search(ctx context.Context, pod *corev1.Pod, message string) (time.Time, error) {
+	stream, err := s.core.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}
@@ -172,21 +183,10 @@ func (s *stage) logged(pod *corev1.Pod, message string) (time.Time, error) {
 	for lines.Scan() {
 		header := klogHeader.FindStringSubmatch(lines.Text())
 		if header != nil && strings.Contains(lines.Text(), message) {
-			when, err := time.ParseInLocation("2006 0102 15:04:05.000000", fmt.Sprintf("%d %s", time.Now().Year(), header[1]), time.Local)
-			return when, err
+			return time.ParseInLocation("2006 0102 15:04:05.000000", fmt.Sprintf("%d %s", time.Now().Year(), header[1]), time.Local)
 		}
 	}
-	return time.Time{}, errors.Join(lines.Err(), fmt.Errorf("controller %s did not log %q", pod.Name, message))
-}
-
-// firstFailure is when this leader's first render failed.
-func (s *stage) firstFailure(leader *corev1.Pod) time.Time {
-	s.t.Helper()
-	when, err := s.logged(leader, `"Rendered no valid output`)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return when
+	return time.Time{}, errors.Join(lines.Err(), errors.New("it did not yet"))
 }
 
 // explain shows what is known of a stage that failed.

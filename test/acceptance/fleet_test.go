@@ -156,8 +156,7 @@ func (s *stage) awaitServing(pod *corev1.Pod, release string) time.Time {
 		}
 		return s.serves(ctx, pod, release)
 	})
-	created, ready := s.pods.times(pod.UID)
-	note(s.t, "replacement created → Ready", ready.Sub(created))
+	_, ready := s.pods.times(pod.UID)
 	return ready
 }
 

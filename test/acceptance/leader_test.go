@@ -44,7 +44,7 @@ func TestRetainedConfigurationAfterRecentDeployment(t *testing.T) {
 	note(t, "leader deleted → drained and next leader seen", time.Since(deleted))
 	ready := s.awaitServing(added, "v2")
 	note(t, "leader deleted → replacement Ready", ready.Sub(deleted))
-	note(t, "first render failure → replacement Ready", ready.Sub(s.firstFailure(next)))
+	s.noteSteps(next, added)
 	s.event(eventActive, intent.Checksum, s.source.cause())
 	if err := s.wantActive(t.Context(), intent.Checksum); err != nil {
 		t.Error(err)

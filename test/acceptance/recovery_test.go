@@ -80,10 +80,7 @@ func (s *stage) takeover(grace *int64) v1alpha1.PodDeploymentStatus {
 func (s *stage) checkRecovered(added, leader *corev1.Pod) (ready time.Time) {
 	s.t.Helper()
 	ready = s.awaitServing(added, firstRelease)
-	failed := s.firstFailure(leader)
-	created, _ := s.pods.times(added.UID)
-	note(s.t, "first render failure → replacement Ready", ready.Sub(failed))
-	note(s.t, "both render failure and replacement there → Ready", ready.Sub(later(failed, created)))
+	s.noteSteps(leader, added)
 
 	intent, err := s.intent(s.t.Context())
 	if err != nil {
@@ -112,11 +109,16 @@ func (s *stage) awaitAcknowledged(pod *corev1.Pod, intent fencing.Intent) {
 	note(s.t, "replacement Ready → plan proven by its agent", time.Since(ready))
 }
 
-func later(a, b time.Time) time.Time {
-	if a.After(b) {
-		return a
-	}
-	return b
+// noteSteps times the way from a leader's first failed render to a Ready pod.
+func (s *stage) noteSteps(leader, added *corev1.Pod) {
+	s.t.Helper()
+	created, ready := s.pods.times(added.UID)
+	note(s.t, "replacement created → Ready", ready.Sub(created))
+	failed := s.logged(leader, `"Rendered no valid output`)
+	used := s.logged(leader, `"Used a checkpoint to start pods"`)
+	note(s.t, "first render failure → replacement Ready", ready.Sub(failed))
+	note(s.t, "  of it until the checkpoint was judged good", used.Sub(failed))
+	note(s.t, "  of it from there until Ready", ready.Sub(used))
 }
 
 func (s *stage) wantRenderError(ctx context.Context, leader *corev1.Pod) error {
@@ -173,10 +175,7 @@ func (s *stage) repair(release string, replicas int) {
 	})
 	note(s.t, "repaired → gauge and mark gone", time.Since(began))
 	s.awaitRelease(release, replicas)
-	checkpoint := s.awaitCheckpoint()
-	s.await("every pod is on the current output", func(ctx context.Context) error {
-		return s.wantAllOn(ctx, checkpoint.Spec.Checksum, proxies)
-	})
+	s.settle()
 	if release == firstRelease {
 		if diff := cmp.Diff(before, withoutNoop(s.accounts(proxies))); diff != "" {
 			s.t.Errorf("the output did not change and pods were touched (-before +after):\n%s", diff)

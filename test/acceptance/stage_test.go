@@ -68,7 +68,7 @@ func newStage(t *testing.T, patches ...string) *stage {
 	began := time.Now()
 	s.await("two controllers are ready", func(context.Context) error { return s.pods.allReady(controllerName, 2) })
 	s.awaitRelease(firstRelease, 2)
-	s.awaitCheckpoint()
+	s.settle()
 	note(t, "installed → every proxy serves and the checkpoint is promoted", time.Since(began))
 	return s
 }

@@ -125,12 +125,23 @@ func (s *stage) awaitCheckpoint() *v1alpha1.HAProxyCfg {
 	return found
 }
 
+// settle waits until the intended output is retained and no proxy has a reload to
+// come: several applies in a row are paced by the agents.
+func (s *stage) settle() *v1alpha1.HAProxyCfg {
+	s.t.Helper()
+	cfg := s.awaitCheckpoint()
+	s.await("every pod is on the current output", func(ctx context.Context) error {
+		return s.wantAllOn(ctx, cfg.Spec.Checksum, s.pods.living(proxyName))
+	})
+	return cfg
+}
+
 // release deploys another release and waits until it is retained.
 func (s *stage) release(release string, replicas int) *v1alpha1.HAProxyCfg {
 	s.t.Helper()
 	s.setInput("release", release)
 	s.awaitRelease(release, replicas)
-	return s.awaitCheckpoint()
+	return s.settle()
 }
 
 // point rewrites the list of pointers.
