@@ -28,8 +28,9 @@ func holds(l layout, id string, file api.File) bool {
 type activation struct {
 	began   time.Time
 	pending pending
-	// ops are the operations that were tried before.
-	ops []api.OpResult
+	// ops are the operations that were tried, after the set was finished.
+	ops      []api.OpResult
+	finished time.Time
 }
 
 // activate makes a finished set current, has HAProxy load it, and either

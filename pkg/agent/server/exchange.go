@@ -49,6 +49,10 @@ func (a *agent) exchange(ctx context.Context, act activation, staged *set, outco
 func (a *agent) exchanged(ctx context.Context, act activation, staged *set, outcome api.Outcome) *api.Result {
 	a.commit(staged, &act.pending)
 	result := a.result(staged.PlanID, act.began, outcome)
+	result.OpResults = act.ops
+	if !act.finished.IsZero() {
+		result.Timing.StageMicros = act.finished.Sub(act.began).Microseconds()
+	}
 	a.journal.LastApply = result
 	a.metrics.applies.WithLabelValues(string(outcome)).Inc()
 	if err := a.save(); err != nil {

@@ -70,7 +70,7 @@ func (s *set) move(from *set, worker observation, loaded planRef) {
 func (a *agent) operate(ctx context.Context, act activation, staged *set, ops []plan.Operation) (*api.Result, []api.OpResult, error) {
 	ctx = context.WithoutCancel(ctx)
 	logger := klog.FromContext(ctx)
-	stagedAt := time.Now()
+	act.finished = time.Now()
 	results, err := a.attempt(ctx, staged, ops)
 	if err != nil {
 		logger.Info("Could not change the worker in place, will reload", "plan", staged.PlanID, "operations", len(ops), "reason", err)
@@ -88,10 +88,8 @@ func (a *agent) operate(ctx context.Context, act activation, staged *set, ops []
 		a.slots.hold(staged.ID)
 		return nil, results, a.undo()
 	}
-	result := a.exchanged(ctx, act, staged, api.OutcomeRuntime)
-	result.OpResults = results
-	result.Timing.StageMicros = stagedAt.Sub(act.began).Microseconds()
-	return result, results, nil
+	act.ops = results
+	return a.exchanged(ctx, act, staged, api.OutcomeRuntime), results, nil
 }
 
 // attempt carries out the operations and compares the worker with the set.
