@@ -157,23 +157,22 @@ func (s *stage) event(reason string, says ...string) string {
 	return text
 }
 
-// klogHeader begins a line of a controller's log; the year is not part of it.
+// klogHeader begins a line of our logs; the year is not part of it.
 var klogHeader = regexp.MustCompile(`^[IWE](\d{4} \d\d:\d\d:\d\d\.\d{6}) `)
 
-// logged waits for the controller's first message of this kind and returns its
-// time.
-func (s *stage) logged(pod *corev1.Pod, message string) time.Time {
+// logged waits for a container's first message of this kind and returns its time.
+func (s *stage) logged(pod *corev1.Pod, container, message string) time.Time {
 	s.t.Helper()
 	var when time.Time
-	s.await("controller "+pod.Name+" logs "+message, func(ctx context.Context) (err error) {
-		when, err = s.search(ctx, pod, message)
+	s.await(container+" of "+pod.Name+" logs "+message, func(ctx context.Context) (err error) {
+		when, err = s.search(ctx, pod, container, message)
 		return err
 	})
 	return when
 }
 
-func (s *stage) search(ctx context.Context, pod *corev1.Pod, message string) (time.Time, error) {
-	stream, err := s.core.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{}).Stream(ctx)
+func (s *stage) search(ctx context.Context, pod *corev1.Pod, container, message string) (time.Time, error) {
+	stream, err := s.core.CoreV1().Pods(s.namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: container}).Stream(ctx)
 	if err != nil {
 		return time.Time{}, err
 	}

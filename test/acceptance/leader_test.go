@@ -12,11 +12,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// A publish interval that no test outlives: what it holds only the drain stores.
-const longThrottle = `[{"op": "replace", "path": "/spec/dataplane/configPublishInterval", "value": "5m"}]`
+// slowSettings make a publish interval that the test does not outlive, so that
+// only the drain stores what it holds, and a standby that looks at the Lease so
+// rarely that rendering can be blocked between the drain and its first render.
+const slowSettings = `[
+{"op": "replace", "path": "/spec/dataplane/configPublishInterval", "value": "5m"},
+{"op": "replace", "path": "/spec/controller/leaderElection",
+ "value": {"leaseDuration": "15s", "renewDeadline": "10s", "retryPeriod": "4s"}}]`
 
 func TestRetainedConfigurationAfterRecentDeployment(t *testing.T) {
-	s := newStage(t, longThrottle)
+	s := newStage(t, slowSettings)
 	first := s.awaitCheckpoint()
 	proxies := s.pods.living(proxyName)
 	leader := s.awaitLeader(nil)
@@ -35,13 +40,16 @@ func TestRetainedConfigurationAfterRecentDeployment(t *testing.T) {
 	}
 	deleted := time.Now()
 	s.deletePod(leader, nil)
-	// Late enough for the leader's last publication, early enough for the next
-	// leader's first render.
+	s.await("the drain has stored the receipt", func(ctx context.Context) error {
+		_, err := s.intended(ctx)
+		return err
+	})
+	note(t, "leader deleted → its last receipt stored", time.Since(deleted))
 	s.source.block()
 	s.scale(proxyDeployment, 3)
 	added := s.newProxy(proxies)
 	next := s.awaitLeader(leader)
-	note(t, "leader deleted → drained and next leader seen", time.Since(deleted))
+	note(t, "leader deleted → next leader seen", time.Since(deleted))
 	ready := s.awaitServing(added, "v2")
 	note(t, "leader deleted → replacement Ready", ready.Sub(deleted))
 	s.noteSteps(next, added)

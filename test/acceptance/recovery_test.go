@@ -114,10 +114,17 @@ func (s *stage) noteSteps(leader, added *corev1.Pod) {
 	s.t.Helper()
 	created, ready := s.pods.times(added.UID)
 	note(s.t, "replacement created → Ready", ready.Sub(created))
-	failed := s.logged(leader, `"Rendered no valid output`)
-	used := s.logged(leader, `"Used a checkpoint to start pods"`)
+	failed := s.logged(leader, "controller", `"Rendered no valid output`)
+	answers := s.logged(added, "agent", `"Started" phase="bootstrap"`)
+	used := s.logged(leader, "controller", `"Used a checkpoint to start pods"`)
 	note(s.t, "first render failure → replacement Ready", ready.Sub(failed))
-	note(s.t, "  of it until the checkpoint was judged good", used.Sub(failed))
+	// Nothing can happen before the pod's own agent is up.
+	began := failed
+	if answers.After(failed) {
+		began = answers
+	}
+	note(s.t, "render failed and agent there → replacement Ready", ready.Sub(began))
+	note(s.t, "  of it until the checkpoint was judged good", used.Sub(began))
 	note(s.t, "  of it from there until Ready", ready.Sub(used))
 }
 
