@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha1" //nolint:gosec // the one fingerprint that HAProxy shows
 	"encoding/hex"
@@ -11,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -33,6 +35,12 @@ const compareTimeout = 8 * time.Second
 // or one that it was brought to without a reload. It returns a driftError, or an
 // error that says nothing about the worker.
 func (a *agent) compare(ctx context.Context, with *set) error {
+	// Through the master, which knows which worker is the current one.
+	return a.compareAt(ctx, with, a.haproxy.master, fmt.Sprintf("@!%d ", a.seen.Info.PID))
+}
+
+// compareAt is compare through any socket of the worker.
+func (a *agent) compareAt(ctx context.Context, with *set, socket, prefix string) error {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	root, err := os.OpenRoot(filepath.Join(a.layout.set(with.ID), setFiles))
@@ -40,29 +48,33 @@ func (a *agent) compare(ctx context.Context, with *set) error {
 		return err
 	}
 	defer root.Close()
-	c := comparison{
-		root: root, files: with.byPath(), socket: a.haproxy.master,
-		prefix: fmt.Sprintf("@!%d ", a.seen.Info.PID),
-	}
-	for _, check := range []struct {
+	c := comparison{root: root, files: with.byPath(), socket: socket, prefix: prefix}
+	checks := []struct {
 		invariant string
 		run       func(context.Context) error
+		err       error
 	}{
-		{violationMaps, func(ctx context.Context) error { return c.patterns(ctx, "map") }},
-		{violationMaps, func(ctx context.Context) error { return c.patterns(ctx, "acl") }},
-		{violationCertificates, c.certificates},
-		{violationServers, c.servers},
-	} {
-		err := check.run(ctx)
-		var drift *driftError
-		if errors.As(err, &drift) {
-			drift.invariant = check.invariant
-		}
-		if err != nil {
-			return err
-		}
+		{invariant: violationMaps, run: func(ctx context.Context) error { return c.patterns(ctx, "map") }},
+		{invariant: violationMaps, run: func(ctx context.Context) error { return c.patterns(ctx, "acl") }},
+		{invariant: violationCertificates, run: c.certificates},
+		{invariant: violationServers, run: c.servers},
 	}
-	return nil
+	// Side by side: each mostly waits for an answer of many kilobytes.
+	var wg sync.WaitGroup
+	for i := range checks {
+		wg.Go(func() { checks[i].err = checks[i].run(ctx) })
+	}
+	wg.Wait()
+	var unread error
+	for _, check := range checks {
+		var drift *driftError
+		if errors.As(check.err, &drift) {
+			drift.invariant = check.invariant
+			return drift
+		}
+		unread = cmp.Or(unread, check.err)
+	}
+	return unread
 }
 
 // compareNow compares a worker that is ours and remembers what it found. An

@@ -319,3 +319,45 @@ func TestP20CrashAtEveryOperation(t *testing.T) {
 		}
 	}
 }
+
+// TestAWorkerLostAtTheSwitch: HAProxy is started anew while an apply in place
+// makes its set current, so that nobody knows which set was loaded.
+func TestAWorkerLostAtTheSwitch(t *testing.T) {
+	t.Parallel()
+	p := newPod(t)
+	start := p.rich("start")
+	p.mustLoad(start)
+	next := start.edit(t, "maps/hosts.map", "two words", "x")
+	request := p.request(next)
+	request.Manifest.InPlaceOps = true
+	request.Manifest.Ops = []plan.Operation{{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "x"}}
+	worker, restarted := p.state(true).HAProxy, false
+	p.agent.disk.before = func(step string) error {
+		if restarted || step != "rename "+p.layout.current() {
+			return nil
+		}
+		restarted = true // from the old set, which is current still
+		_ = syscall.Kill(int(worker.WorkerPID), syscall.SIGKILL)
+		_ = p.haproxy.Wait()
+		p.haproxy = nil
+		p.startHAProxy()
+		s := &supervisor{master: p.layout.masterSocket(), worker: p.layout.workerSocket()}
+		for {
+			if seen, err := s.observeBoth(t.Context()); err == nil && seen.Info.PID != worker.WorkerPID {
+				return nil
+			}
+			if err := pause(t.Context(), pollStart); err != nil {
+				return err
+			}
+		}
+	}
+	result, err := p.client.Apply(t.Context(), p.target, request)
+	must(t, err)
+	if !restarted || result.Mode != api.OutcomeReload || len(result.OpResults) != 1 {
+		t.Fatalf("ended as %s: %+v", result.Mode, result)
+	}
+	p.agent.disk.before = nil
+	p.mustRun(next, "after the worker was lost")
+	p.mustMove(start, plan.Operation{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "two words"})
+	p.checkNoLeftovers("afterwards")
+}

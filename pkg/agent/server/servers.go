@@ -142,7 +142,7 @@ const (
 // What health checks, resolvers and agents change is theirs to change.
 func checkServers(answer string, want backends) error {
 	columns := make(map[string]int)
-	seen := make(map[string]map[string]bool)
+	seen := make(map[string]map[string]bool, len(want))
 	for line := range strings.SplitSeq(answer, "\n") {
 		fields := strings.Fields(line)
 		if rest, ok := strings.CutPrefix(line, "# "); ok {
@@ -167,7 +167,7 @@ func checkServers(answer string, want backends) error {
 			continue // HAProxy's own, or from a section this does not read
 		}
 		if seen[name] == nil {
-			seen[name] = make(map[string]bool)
+			seen[name] = make(map[string]bool, len(declared.servers))
 		}
 		seen[name][server] = true
 		if err := checkServer(at, declared); err != nil {
