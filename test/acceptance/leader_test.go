@@ -44,6 +44,9 @@ func TestRetainedConfigurationAfterRecentDeployment(t *testing.T) {
 		_, err := s.intended(ctx)
 		return err
 	})
+	if now, err := s.intent(t.Context()); err != nil || now.Epoch != intent.Epoch {
+		t.Fatalf("the intent is that of epoch %d, want %d (error %v): the next leader came before the receipt was stored", now.Epoch, intent.Epoch, err)
+	}
 	note(t, "leader deleted → its last receipt stored", time.Since(deleted))
 	s.source.block()
 	s.scale(proxyDeployment, 3)
