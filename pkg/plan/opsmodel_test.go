@@ -144,6 +144,24 @@ func (s spec) plan(t *testing.T) *Plan {
 	return p
 }
 
+// editRows makes a few of the changes that single rows go through.
+func editRows(r *rand.Rand, rows []MapEntry) []MapEntry {
+	rows = slices.Clone(rows)
+	for range r.IntN(3) {
+		value := []string{"", "v", "other"}[r.IntN(3)]
+		if len(rows) == 0 || r.IntN(3) == 0 {
+			rows = append(rows, MapEntry{Key: fmt.Sprint("k", r.IntN(8)), Value: value})
+			continue
+		}
+		if i := r.IntN(len(rows)); r.IntN(2) == 0 {
+			rows[i].Value = value
+		} else {
+			rows = slices.Delete(rows, i, i+1)
+		}
+	}
+	return rows
+}
+
 // randomSpec draws from so few names that most of two draws overlap.
 func randomSpec(r *rand.Rand) spec {
 	s := spec{
