@@ -32,12 +32,27 @@ demo-down: ## Stop the demo and delete everything it made.
 	@hack/demo.sh down
 
 .PHONY: test
-test: build test-unit test-cluster test-integration ## Run every test that CI runs.
+test: build test-unit test-sim test-cluster test-integration ## Run every test that CI runs.
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector.
 	@echo "test: unit tests with the race detector (the first build takes some minutes)"
 	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /generated/)
+
+SCHEDULES ?= 3000
+SEED ?= 1
+
+.PHONY: test-sim
+test-sim: sim ## Run the simulation as CI does.
+
+.PHONY: sim
+sim: ## Simulate controllers in virtual time: make sim SCHEDULES=100000 SEED=1; a failure leaves a trace in _output/sim.
+	@echo "sim: $(SCHEDULES) schedules from seed $(SEED)"
+	$(GO) test -p $(JOBS) -count=1 $(GOTESTFLAGS) -timeout 0 -v -run '^TestSchedules$$' ./test/sim -schedules $(SCHEDULES) -seed $(SEED)
+
+.PHONY: mutants
+mutants: ## Take one guard after another out of the controllers and see the simulation notice.
+	$(GO) run ./test/mutants
 
 .PHONY: test-cluster
 test-cluster: build ## Test the development cluster by itself.

@@ -97,10 +97,11 @@ func table(chosen []mutant, results []result, schedules int) error {
 // result is what became of one mutant.
 type result struct {
 	// caught is the number of schedules until a checker noticed, 0 if none did.
-	caught    int
-	invariant string
-	took      time.Duration
-	err       error
+	caught int
+	// invariant is what the checker guards, and detail what it said.
+	invariant, detail string
+	took              time.Duration
+	err               error
 }
 
 func (r result) String() string {
@@ -110,7 +111,7 @@ func (r result) String() string {
 	case r.caught == 0:
 		return fmt.Sprintf("survived (%.0fs)", r.took.Seconds())
 	}
-	return fmt.Sprintf("caught after %d (%.0fs) by %s", r.caught, r.took.Seconds(), r.invariant)
+	return fmt.Sprintf("caught after %d (%.0fs) by %s: %s", r.caught, r.took.Seconds(), r.invariant, r.detail)
 }
 
 type trial struct {
@@ -131,7 +132,7 @@ func try(ctx context.Context, t trial) result {
 	r := result{took: time.Since(began)}
 	if found := verdictLine.FindSubmatch(output); found != nil {
 		r.caught, _ = strconv.Atoi(string(found[1]))
-		r.invariant, _, _ = strings.Cut(string(found[2]), ": ")
+		r.invariant, r.detail, _ = strings.Cut(string(found[2]), ": ")
 		return r
 	}
 	if err != nil {

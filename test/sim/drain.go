@@ -17,7 +17,7 @@ type drainChecker struct {
 	w *world
 	// acked are the plans whose receipts reached a process.
 	acked map[string]map[string]bool
-	// released is who released the leader-election Lease last.
+	// released is who released the leader-election Lease, until it is held again.
 	released string
 }
 
@@ -29,9 +29,10 @@ func (d *drainChecker) acknowledged(process string, m *api.Manifest) {
 }
 
 func (d *drainChecker) changed(c fakeapi.Change) {
-	if c.Name != electionName || c.Type != "MODIFIED" {
+	if c.Name != electionName || c.New == nil {
 		return
 	}
+	d.released = ""
 	if record.ElectionLease(decode[coordinationv1.Lease](c.New)).Holder == "" {
 		d.released = c.Client
 	}

@@ -2,8 +2,10 @@ package sim
 
 import (
 	"encoding/json"
+	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
@@ -41,8 +43,11 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 			h.election, h.topEpoch = fencing.ElectionLease{}, 0
 			return
 		}
-		before := h.election.Copy
+		before, holder := h.election.Copy, h.election.Holder
 		h.election = record.ElectionLease(lease)
+		if p := h.w.process(c.Client); p != nil && holder != "" && h.election.Holder == "" && !strings.HasPrefix(holder, p.pod+"_") {
+			h.w.violate(invariantDrain, "%s releases the lease that %s holds", c.Client, holder)
+		}
 		if adopted := h.intent(); before.Present && !h.election.Copy.Present && before.Intent.HasPlan() &&
 			!adopted.Names(before.Intent.PlanID, before.Intent.Checksum) {
 			h.w.violate(invariantIntent, "%s removes the copy of plan %s while the intent is plan %q", c.Client, before.Intent.PlanID, adopted.PlanID)
@@ -57,8 +62,31 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 			return
 		}
 		intent := record.RetainedLease(lease).Intent.Intent
+		h.judgeRecord(c.Client, intent)
 		held := h.election.Holder == intent.Holder && h.election.Epoch == intent.Epoch
 		h.intents = append(h.intents, recorded{intent: intent, held: held})
+	}
+}
+
+// judgeRecord compares a stored record with the one before: epochs rise from
+// claim to claim, and no term records an output while it starts pods from a
+// checkpoint.
+func (h *leaseHistory) judgeRecord(process string, next fencing.Intent) {
+	before := h.intent()
+	switch {
+	case before.Claim == "":
+	case next.Claim != before.Claim && next.Epoch <= before.Epoch:
+		h.w.violate(invariantEpochs, "%s claims the retained-state lease in epoch %d over one of epoch %d", process, next.Epoch, before.Epoch)
+	case next.Epoch < before.Epoch:
+		h.w.violate(invariantEpochs, "%s takes the recorded epoch from %d to %d", process, before.Epoch, next.Epoch)
+	}
+	if next.Claim != before.Claim || next.PlanID == before.PlanID {
+		return
+	}
+	for _, i := range h.w.network.snapshot() {
+		if i.process == process && i.isRecovery() {
+			h.w.violate(invariantTerms, "%s records plan %s while %q is under way", process, next.PlanID, i.target)
+		}
 	}
 }
 
@@ -132,7 +160,7 @@ func (f *fleetChecker) loaded(l load) {
 
 // writeChecker judges that whatever a term publishes goes out right behind a
 // look at the Leases: the part of invariant 6 that keeps a replica which lost
-// its Lease from publishing. A write that a check allowed leaves in the moment
+// its Lease from publishing, and recovery from serving what is superseded. A write that a check allowed leaves in the moment
 // in which the check's last answer arrives, since nothing else moves then.
 type writeChecker struct {
 	sees
@@ -152,10 +180,22 @@ func (c *writeChecker) replied(process, target string, body []byte) {
 }
 
 func (c *writeChecker) sent(i *item) {
+	step, ok := c.read[i.process]
+	checked := ok && step == c.w.step
+	if i.isRecovery() && !checked {
+		c.w.violate(invariantTerms, "%s sends %q without a check of the intent right before", i.process, i.key)
+	}
 	if i.class != classWrite || !isPublication(i.target) {
 		return
 	}
-	if step, ok := c.read[i.process]; !ok || step != c.w.step {
+	if strings.HasPrefix(i.target, "delete ") {
+		var options metav1.DeleteOptions
+		if err := json.Unmarshal(i.body, &options); err != nil || options.Preconditions == nil ||
+			options.Preconditions.UID == nil || options.Preconditions.ResourceVersion == nil {
+			c.w.violate(invariantCollection, "%s sends %q without both preconditions", i.process, i.target)
+		}
+	}
+	if !checked {
 		c.w.violate(invariantDrain, "%s sends %q without a check of the leases right before", i.process, i.target)
 	}
 }

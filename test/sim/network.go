@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 )
@@ -46,6 +47,12 @@ type item struct {
 	// since is the step in which it began to wait.
 	since   int
 	release chan string
+}
+
+// isRecovery reports an apply that recovery sent: token 0 of a term is its own.
+func (i *item) isRecovery() bool {
+	token, _, _ := strings.Cut(strings.TrimPrefix(i.target, "apply "), " ")
+	return strings.HasPrefix(i.target, "apply ") && strings.HasSuffix(token, "/0")
 }
 
 // isInformers reports traffic that only feeds a process's caches.
@@ -102,7 +109,7 @@ func (n *network) park(ctx context.Context, i *item) string {
 	i.since = n.step
 	n.waiting[i.key] = i
 	n.mu.Unlock()
-	if n.sent != nil && (i.class == classWrite || i.class == classRead) {
+	if n.sent != nil && i.class != classReply && i.class != classEvent && i.class != classAgentReply {
 		n.sent(i)
 	}
 	select {
@@ -220,14 +227,16 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	if w.isDead(w.process) {
 		return nil, errNetwork
 	}
-	target := targetOf(request)
+	i := &item{process: w.process, class: classRead, target: targetOf(request), body: body}
+	i.key = w.process + " " + flow() + " " + i.target
 	if request.Method == http.MethodGet {
-		return w.carry(request.Context(), request, nil, target, classRead)
+		return w.carry(request.Context(), request, i)
 	}
+	i.class = classWrite
 	sender := request.Context()
 	done := make(chan answer, 1)
 	w.flights.Go(func() {
-		response, err := w.carry(context.WithoutCancel(sender), request, body, target, classWrite)
+		response, err := w.carry(context.WithoutCancel(sender), request, i)
 		done <- answer{response, err}
 	})
 	select {
@@ -259,10 +268,11 @@ func (w *wire) named(body []byte) []byte {
 }
 
 // carry takes a request to the server and its reply back.
-func (w *wire) carry(ctx context.Context, request *http.Request, body []byte, target string, class itemClass) (*http.Response, error) {
+func (w *wire) carry(ctx context.Context, request *http.Request, i *item) (*http.Response, error) {
+	target, body, reply := i.target, i.body, i.key+" reply"
 	fate := fateDeliver
 	if !unparked(target) {
-		fate = w.park(ctx, &item{key: w.process + " " + target, process: w.process, class: class, target: target, body: body})
+		fate = w.park(ctx, i)
 	}
 	if fate == fateDrop || fate == fateSkip {
 		return nil, errNetwork
@@ -289,7 +299,7 @@ func (w *wire) carry(ctx context.Context, request *http.Request, body []byte, ta
 		return nil, err
 	}
 	if fate == fateHoldReply {
-		if w.park(ctx, &item{key: w.process + " reply " + target, process: w.process, class: classReply, target: target}) != fateDeliver {
+		if w.park(ctx, &item{key: reply, process: w.process, class: classReply, target: target}) != fateDeliver {
 			return nil, errNetwork
 		}
 	}
@@ -304,6 +314,26 @@ func (w *wire) carry(ctx context.Context, request *http.Request, body []byte, ta
 	}
 	response.Body, response.ContentLength = io.NopCloser(bytes.NewReader(raw)), int64(len(raw))
 	return response, nil
+}
+
+// flow names the part of a controller that sends a request. Two parts may ask for
+// the same, and their keys must not depend on which came first.
+func flow() string {
+	var counters [48]uintptr
+	frames := runtime.CallersFrames(counters[:runtime.Callers(4, counters[:])])
+	for {
+		frame, more := frames.Next()
+		if _, rest, ours := strings.Cut(frame.Function, "/pkg/controller/"); ours && !strings.HasPrefix(rest, "election.(*") {
+			part, _, _ := strings.Cut(rest, ".")
+			return part
+		}
+		if strings.Contains(frame.Function, "(*reporter)") {
+			return "status"
+		}
+		if !more {
+			return "election"
+		}
+	}
 }
 
 // unparked requests do not matter to what is simulated.

@@ -33,6 +33,8 @@ func isPublication(target string) bool {
 	return (child || resource == resourceOutputs) && (verb == "create" || verb == "update" || verb == "delete")
 }
 
+const promotionBy = "promotion by "
+
 type childKey struct{ kind, name string }
 
 // pointerChecker judges that promoted checkpoints are complete for as long as
@@ -45,10 +47,17 @@ type pointerChecker struct {
 	outputs  map[string]*v1alpha1.HAProxyCfg
 	children map[childKey]*checkpoint.StoredChild
 	pointers []checkpoint.Pointer
+	// lost are the files that a foreign hand deleted, with the step, and listed
+	// the steps in which processes last listed a resource.
+	lost   map[childKey]int
+	listed map[string]int
 }
 
 func newPointerChecker(w *world) *pointerChecker {
-	p := &pointerChecker{w: w, outputs: map[string]*v1alpha1.HAProxyCfg{}, children: map[childKey]*checkpoint.StoredChild{}}
+	p := &pointerChecker{
+		w: w, outputs: map[string]*v1alpha1.HAProxyCfg{}, children: map[childKey]*checkpoint.StoredChild{},
+		lost: map[childKey]int{}, listed: map[string]int{},
+	}
 	w.pointers = p
 	return p
 }
@@ -87,7 +96,7 @@ func (p *pointerChecker) changedOutput(c fakeapi.Change) {
 	}
 	for _, pointer := range p.pointers {
 		if !contains(before, pointer) {
-			p.judge(pointer, "promotion by "+c.Client)
+			p.judge(pointer, promotionBy+c.Client)
 		}
 	}
 }
@@ -105,6 +114,9 @@ func (p *pointerChecker) changedChild(c fakeapi.Change, key childKey) {
 	before := p.children[key]
 	if c.Type == "DELETED" {
 		delete(p.children, key)
+		if c.Client == fakeapi.Admin {
+			p.lost[key] = p.w.step
+		}
 	} else {
 		p.children[key] = storedChild(key.kind, c.New)
 	}
@@ -130,15 +142,54 @@ func (p *pointerChecker) judge(pointer checkpoint.Pointer, cause string) {
 		p.w.violate(invariantPointers, "pointer %s names nothing after %s", pointer.Name, cause)
 		return
 	}
+	if p.couldNotKnow(cfg, cause) {
+		return
+	}
+	verdict := p.verify(cfg, pointer)
+	if verdict.State != checkpoint.Verified || !verdict.Acknowledged {
+		p.w.violate(invariantPointers, "pointer %s is %s %s (acknowledged %v) after %s: %s",
+			pointer.Name, verdict.State, verdict.Reason, verdict.Acknowledged, cause, verdict.Message)
+	}
+}
+
+func (p *pointerChecker) verify(cfg *v1alpha1.HAProxyCfg, pointer checkpoint.Pointer) checkpoint.Verdict {
 	children := make([]*checkpoint.StoredChild, 0, len(p.children))
 	for _, child := range p.children {
 		children = append(children, child)
 	}
 	verdict, _ := checkpoint.Verify(p.template, record.Checkpoint(cfg), children, &pointer)
-	if verdict.State != checkpoint.Verified || !verdict.Acknowledged {
-		p.w.violate(invariantPointers, "pointer %s is %s %s (acknowledged %v) after %s: %s",
-			pointer.Name, verdict.State, verdict.Reason, verdict.Acknowledged, cause, verdict.Message)
+	return verdict
+}
+
+// isSound reports that the newest checkpoint is whole. A foreign hand can have
+// outrun its promotion, and it takes a leader to repair that.
+func (p *pointerChecker) isSound() bool {
+	newest := p.newest()
+	cfg := p.outputs[newest.Name]
+	return cfg != nil && p.verify(cfg, newest).State == checkpoint.Verified
+}
+
+func (p *pointerChecker) sent(i *item) {
+	if strings.HasPrefix(i.target, "list ") {
+		p.listed[i.process+" "+i.target] = p.w.step
 	}
+}
+
+// couldNotKnow reports a promotion that a foreign hand outran: it deleted a file
+// after the promoting process had asked for the list by which it verified.
+func (p *pointerChecker) couldNotKnow(cfg *v1alpha1.HAProxyCfg, cause string) bool {
+	process, promoted := strings.CutPrefix(cause, promotionBy)
+	if !promoted {
+		return false
+	}
+	for resource, kind := range childResources {
+		for key, step := range p.lost {
+			if key.kind == kind && p.children[key] == nil && references(cfg, key) && step >= p.listed[process+" list "+resource+" "] {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // newest is the newest pointer, or none.

@@ -49,6 +49,9 @@ func (s *schedule) unrest() string {
 	if newest := s.pointers.newest(); newest.Checksum != intent.Checksum {
 		return fmt.Sprintf("the newest checkpoint is %s, the intent %s", newest.Checksum, intent.Checksum)
 	}
+	if !s.pointers.isSound() {
+		return "the newest checkpoint is damaged"
+	}
 	return ""
 }
 

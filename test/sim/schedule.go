@@ -13,7 +13,7 @@ import (
 
 const (
 	// safetySteps is how many decisions the phase with faults has.
-	safetySteps = 220
+	safetySteps = 160
 	// livenessLimit bounds the virtual time in which the system must come to
 	// rest once faults have stopped: a Lease that must expire, restarts of the
 	// election, and the longest retries, some times over.
@@ -26,6 +26,8 @@ const (
 	// maxPerInstant bounds what may move before time has to pass: more is a loop
 	// that never waits.
 	maxPerInstant = 5000
+	// repairLimit is how long recovery's applies are held up.
+	repairLimit = 5 * time.Second
 	// stopLimit bounds a graceful stop, which the product bounds to less.
 	stopLimit = time.Minute
 )
@@ -77,6 +79,8 @@ type schedule struct {
 	rng    *rand.Rand
 	replay []Decision
 	trace  Trace
+	// held keeps items waiting outside of decisions.
+	held func(*item) bool
 }
 
 func (s *schedule) setUp() {
@@ -275,7 +279,10 @@ func (s *schedule) deliver(limit time.Duration, done func(quiet bool) bool) bool
 		if len(s.broken()) > 0 {
 			return true
 		}
-		items := s.network.snapshot()
+		items := slices.DeleteFunc(s.network.snapshot(), func(i *item) bool {
+			p := s.process(i.process)
+			return p != nil && p.paused || s.held != nil && s.held(i)
+		})
 		if done(len(items) == 0) {
 			return true
 		}
@@ -339,12 +346,29 @@ func (s *schedule) comeToRest(wrong func() string) bool {
 func (s *schedule) outage() bool {
 	s.note("outage")
 	s.breakDown()
-	if !s.comeToRest(s.unrecovered) {
+	if s.rng.IntN(2) == 0 {
+		s.repairMeanwhile()
+	} else if !s.comeToRest(s.unrecovered) {
 		return false
 	}
 	s.note("repair")
 	s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
 	return s.comeToRest(s.unrest)
+}
+
+// repairMeanwhile repairs the inputs while recovery's applies are under way, and
+// holds those up for a while: the new intent has to wait for them.
+func (s *schedule) repairMeanwhile() {
+	recovering := func() bool { return slices.ContainsFunc(s.network.snapshot(), (*item).isRecovery) }
+	s.settleUntil(recovering)
+	if !recovering() {
+		return
+	}
+	s.note("repair meanwhile")
+	s.setInputs(inputs{version: (s.inputs.version + 1) % s.profile.versions, state: inputsGood})
+	s.held = (*item).isRecovery
+	s.deliver(repairLimit, func(bool) bool { return !recovering() })
+	s.held = nil
 }
 
 func (s *schedule) breakDown() {

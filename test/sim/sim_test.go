@@ -1,3 +1,5 @@
+//go:debug randseednop=0
+
 package sim
 
 import (
@@ -7,6 +9,8 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"sync"
@@ -20,7 +24,7 @@ import (
 )
 
 var (
-	schedules = flag.Int("schedules", 100, "number of schedules")
+	schedules = flag.Int("schedules", 20, "number of schedules")
 	firstSeed = flag.Uint64("seed", 1, "seed of the first schedule")
 	workers   = flag.Int("workers", 2, "processes that run schedules")
 	stride    = flag.Uint64("stride", 1, "distance of the seeds of one process")
@@ -42,6 +46,8 @@ func TestMain(m *testing.M) {
 	// The second of client-go's handlers sleeps for the time since the last error
 	// of any schedule, whose clocks all begin in the same moment.
 	utilruntime.ErrorHandlers = nil
+	// Schedules are short and leave much behind; memory is there.
+	debug.SetGCPercent(600)
 	os.Exit(m.Run())
 }
 
@@ -197,5 +203,26 @@ func TestUntilViolation(t *testing.T) {
 			fmt.Printf("\nfirst violation after %d schedules: %s\n", n+1, result.Trace.Violations[0])
 			return
 		}
+	}
+}
+
+func TestScenarios(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no scenarios: %v", err)
+	}
+	for _, file := range files {
+		t.Run(strings.TrimSuffix(filepath.Base(file), ".yaml"), func(t *testing.T) {
+			scenario, err := ReadScenario(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var result *Result
+			synctest.Test(t, func(t *testing.T) { result = Play(t, scenario) })
+			if len(result.Trace.Violations) > 0 {
+				end := result.History[max(0, len(result.History)-historyLines):]
+				t.Errorf("%s\n%s", strings.Join(result.Trace.Violations, "\n"), strings.Join(end, "\n"))
+			}
+		})
 	}
 }
