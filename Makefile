@@ -37,7 +37,7 @@ test: build test-unit test-sim test-cluster test-integration ## Run every test t
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector.
 	@echo "test: unit tests with the race detector (the first build takes some minutes)"
-	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /generated/)
+	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /generated/)
 
 SCHEDULES ?= 3000
 SEED ?= 1
