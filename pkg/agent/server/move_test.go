@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -360,4 +361,40 @@ func TestAWorkerLostAtTheSwitch(t *testing.T) {
 	p.mustRun(next, "after the worker was lost")
 	p.mustMove(start, plan.Operation{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "two words"})
 	p.checkNoLeftovers("afterwards")
+}
+
+// TestOperationsAndPacing: what needs no reload waits for none. What falls back to
+// one inside the interval waits like any other, and the worker in between is named.
+func TestOperationsAndPacing(t *testing.T) {
+	t.Parallel()
+	p := layPod(t)
+	p.pace = 5 * time.Second
+	p.startHAProxy()
+	p.startAgent()
+	start := p.rich("start")
+	p.mustLoad(start)
+	set := plan.Operation{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "x"}
+	next := start.edit(t, "maps/hosts.map", "two words", "x")
+	p.mustMove(next, set)
+	set.Value = "y"
+	last := start.edit(t, "maps/hosts.map", "two words", "y")
+	p.mustLoadWhenDue(p.rich("another"))
+	p.mustLoadWhenDue(start) // its reload has only just been
+	result := p.move(last, set, plan.Operation{Kind: plan.OpMapDelete, Path: "maps/hosts.map", Key: "not-there"})
+	if result.Mode != api.OutcomeScheduled || len(result.OpResults) != 2 || result.ReloadPendingAt == nil {
+		t.Fatalf("ended as %s: %+v", result.Mode, result)
+	}
+	if state := p.state(true); state.ReloadPendingAt != nil && state.InvariantViolation != violationMaps {
+		t.Errorf("in between: %+v", state)
+	}
+	eventually(t, "the reload", func() bool { return p.state(true).ReloadPendingAt == nil })
+	p.mustRun(last, "after the scheduled reload")
+}
+
+// mustLoadWhenDue applies an output whose reload may be put off, and waits for it.
+func (p *pod) mustLoadWhenDue(o output) {
+	p.t.Helper()
+	p.apply(o)
+	eventually(p.t, "the reload", func() bool { return p.state(true).ReloadPendingAt == nil })
+	p.mustRun(o, "when due")
 }

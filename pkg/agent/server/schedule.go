@@ -52,7 +52,7 @@ func (a *agent) postpone(ctx context.Context, act activation, staged *set) (*api
 		Set: staged.ID, Plan: staged.ref(), Token: act.pending.Token, Manifest: act.pending.Manifest,
 		Due: a.dueAt().UTC().Truncate(time.Millisecond),
 	}
-	result, err := a.enqueue(ctx, next, staged, act.began)
+	result, err := a.enqueue(ctx, next, staged, act)
 	if err != nil {
 		return nil, err
 	}
@@ -70,14 +70,15 @@ func (a *agent) retake(ctx context.Context, up *upload, p pending) (*api.Result,
 	}
 	next := *a.journal.Scheduled
 	next.Token, next.Manifest = p.Token, p.Manifest
-	return a.enqueue(ctx, &next, a.scheduled, up.began)
+	return a.enqueue(ctx, &next, a.scheduled, activation{began: up.began})
 }
 
 // enqueue records the scheduled reload and says when it is due.
-func (a *agent) enqueue(ctx context.Context, next *scheduled, staged *set, began time.Time) (*api.Result, error) {
+func (a *agent) enqueue(ctx context.Context, next *scheduled, staged *set, act activation) (*api.Result, error) {
 	j, before := a.journal, *a.journal
 	j.Scheduled = next
-	result := a.result(staged.PlanID, began, api.OutcomeScheduled)
+	result := a.result(staged.PlanID, act.began, api.OutcomeScheduled)
+	result.OpResults = act.ops
 	due := next.Due
 	result.ReloadPendingAt = &due
 	j.LastApply = result
