@@ -2,8 +2,10 @@ package server
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -15,6 +17,9 @@ import (
 // moveTimeout bounds all operations of one apply, with the comparison after
 // them. A reload is quicker than anything that takes longer.
 const moveTimeout = 10 * time.Second
+
+// settleTimeout bounds how long a worker may show an address from before.
+const settleTimeout = time.Second
 
 // movedWorker is a worker that was brought to a set without a reload, and the
 // plan it had been loaded with. Any other worker of the same nonce was loaded
@@ -112,8 +117,27 @@ func (a *agent) attempt(ctx context.Context, staged *set, ops []plan.Operation) 
 	if err != nil {
 		return results, err
 	}
-	// Its own socket, which led to it just now, is the shorter way.
-	return results, a.compareAt(ctx, staged, a.haproxy.worker, "")
+	return results, a.confirm(ctx, staged, ops)
+}
+
+// confirm compares the changed worker with the set. HAProxy 3.0 answers an address
+// and takes it up a moment later, so that one may be waited for.
+func (a *agent) confirm(ctx context.Context, staged *set, ops []plan.Operation) error {
+	var deadline time.Time
+	if slices.ContainsFunc(ops, func(op plan.Operation) bool { return op.Kind == plan.OpServerAddress }) {
+		deadline = time.Now().Add(settleTimeout)
+	}
+	for wait := pollStart; ; wait *= 2 {
+		// Its own socket, which led to it just now, is the shorter way.
+		err := a.compareAt(ctx, staged, a.haproxy.worker, "")
+		var drift *driftError
+		if !errors.As(err, &drift) || drift.invariant != violationServers || time.Now().After(deadline) {
+			return err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return err
+		}
+	}
 }
 
 // stillThere looks again and requires that worker.
