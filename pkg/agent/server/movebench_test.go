@@ -37,7 +37,6 @@ func TestOperationLatency(t *testing.T) {
 			{"one server's address", func(round int) (output, plan.Operation) {
 				was, now := 1000+round, 1001+round
 				line := "    server s2 127.0.0.2:%d\n"
-				o[api.ConfigPath] = strings.Replace(o[api.ConfigPath], "backend b1\n", "backend b1 \n", 1)
 				head, tail, _ := strings.Cut(o[api.ConfigPath], "backend b0\n")
 				tail = strings.Replace(tail, fmt.Sprintf(line, was), fmt.Sprintf(line, now), 1)
 				return o.with(api.ConfigPath, head+"backend b0\n"+tail), plan.Operation{Kind: plan.OpServerAddress, Backend: "b0", Server: "s2", Address: "127.0.0.2", Port: int64(now)}
