@@ -32,7 +32,7 @@ type builtIn struct {
 	fields                     func(o *stored) fields.Set
 	createOnUpdate             bool
 	unconditional              bool
-	returnsDeleted, noTypeMeta bool
+	returnsDeleted             bool
 }
 
 // rules are a strategy's own parts; a nil one does nothing.

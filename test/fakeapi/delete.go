@@ -57,6 +57,7 @@ func deleteOptions(r *request) (*metav1.DeleteOptions, error) {
 		}
 	}
 	policy := options.PropagationPolicy
+	//lint:ignore SA1019 clients may still send it, and it is refused
 	if len(options.DryRun) > 0 || options.OrphanDependents != nil || policy != nil && *policy != metav1.DeletePropagationBackground {
 		return nil, notImplemented(r, "only plain deletion in the background is served")
 	}

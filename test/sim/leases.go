@@ -49,6 +49,7 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 			h.w.violate(invariantDrain, "%s releases the lease that %s holds", c.Client, holder)
 		}
 		if adopted := h.intent(); before.Present && !h.election.Copy.Present && before.Intent.HasPlan() &&
+			adopted.Claim != "" && // else the retained-state lease was deleted since
 			!adopted.Names(before.Intent.PlanID, before.Intent.Checksum) {
 			h.w.violate(invariantIntent, "%s removes the copy of plan %s while the intent is plan %q", c.Client, before.Intent.PlanID, adopted.PlanID)
 		}

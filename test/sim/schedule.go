@@ -53,9 +53,10 @@ type Result struct {
 
 // Run executes one schedule. It must be called in a bubble of testing/synctest.
 func Run(t testing.TB, o Options) *Result {
-	// client-go takes its jitter from this generator. Seeding it is what makes
-	// most seeds repeat.
-	globalrand.Seed(int64(o.Seed)) //nolint:staticcheck // nothing else reaches that generator
+	// client-go takes its jitter from this generator, and nothing else reaches it.
+	// Seeding it is what makes seeds repeat.
+	//lint:ignore SA1019 see above
+	globalrand.Seed(int64(o.Seed))
 	w := newWorld(t, o.Verbose)
 	s := &schedule{world: w, rng: rand.New(rand.NewPCG(o.Seed, 0x686f6c64)), trace: Trace{Seed: o.Seed}}
 	if o.Replay != nil {
