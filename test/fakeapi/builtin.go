@@ -22,17 +22,17 @@ import (
 // builtIn describes a resource of the real server's own. The strategies hold
 // the rules that our code can meet, not all of them: see the package comment.
 type builtIn struct {
-	kind                       string
-	gvr                        schema.GroupVersionResource
-	singular                   string
-	shortNames                 []string
-	rules                      rules
-	status                     *rules
-	graceful                   func(object runtime.Object, options *metav1.DeleteOptions) bool
-	fields                     func(o *stored) fields.Set
-	createOnUpdate             bool
-	unconditional              bool
-	returnsDeleted             bool
+	kind           string
+	gvr            schema.GroupVersionResource
+	singular       string
+	shortNames     []string
+	rules          rules
+	status         *rules
+	graceful       func(object runtime.Object, options *metav1.DeleteOptions) bool
+	fields         func(o *stored) fields.Set
+	createOnUpdate bool
+	unconditional  bool
+	returnsDeleted bool
 }
 
 // rules are a strategy's own parts; a nil one does nothing.
