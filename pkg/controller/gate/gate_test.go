@@ -51,6 +51,16 @@ var checks = []struct {
 		want:   Valid,
 	},
 	{
+		name: "a file that is looked for after parsing is refused, as every pod would refuse it",
+		output: output(listener+"  use_backend %[req.hdr(host),lower,map(maps/hosts.map,b)]\nbackend b\n  server s 127.0.0.1:1\n",
+			file("maps/hosts.map", "a b\n")),
+		want: Refused,
+		message: "Parsing [haproxy.cfg:10]: failed to parse use_backend rule '%[req.hdr(host),lower,map(maps/hosts.map,b)]' : " +
+			"failed to parse sample expression <req.hdr(host),lower,map(maps/hosts.map,b)]> : " +
+			"invalid args in converter 'map' : failed to open pattern file <maps/hosts.map>.",
+		line: 10,
+	},
+	{
 		name:    "a missing file is refused without the gate's folder in the text",
 		output:  output(listener + "  errorfile 503 files/503.http\n"),
 		want:    Refused,

@@ -31,7 +31,7 @@ const (
 
 // version asks the binary, because it can be replaced under a running process.
 func (g *Gate) version(ctx context.Context) (string, error) {
-	out, err := g.exec(ctx, "", "-v")
+	out, err := g.exec(ctx, "-v")
 	if err != nil {
 		return "", fmt.Errorf("asking haproxy for its version: %w", err)
 	}
@@ -57,7 +57,7 @@ func (g *Gate) run(ctx context.Context, output *checkpoint.Output) (verdict Verd
 	if err := write(dir, output); err != nil {
 		return Verdict{Outcome: Unknown, Message: "writing the output for its check: " + err.Error()}
 	}
-	answer, err := g.exec(ctx, dir, "-c", "-dr", "-f", plan.ConfigPath)
+	answer, err := g.exec(ctx, "-c", "-dr", "-f", filepath.Join(dir, plan.ConfigPath))
 	var exit *exec.ExitError
 	switch {
 	case err == nil:
@@ -93,11 +93,13 @@ func write(dir string, output *checkpoint.Output) error {
 }
 
 // exec runs the binary in a process group of its own, so that whatever it
-// started goes with it.
-func (g *Gate) exec(ctx context.Context, dir string, args ...string) (string, error) {
+// started goes with it. It does not run in the output's folder, since the pods'
+// HAProxy does not either: a relative path that HAProxy resolves only once all
+// is parsed would be found here and nowhere else.
+func (g *Gate) exec(ctx context.Context, args ...string) (string, error) {
 	out := &boundedOutput{}
 	cmd := exec.CommandContext(ctx, g.config.Binary, args...)
-	cmd.Dir = dir
+	cmd.Dir = "/"
 	cmd.Env = []string{}
 	for name, value := range Environment {
 		cmd.Env = append(cmd.Env, name+"="+value)
