@@ -117,7 +117,7 @@ func hostile(t *testing.T, good client.ApplyRequest) []badRequest {
 		{"a folder that is a file", withPath("a.map/b"), api.StageManifest, "which is a file"},
 		{"256 bytes of path", withPath(strings.Repeat("x", 256)), api.StageManifest, "the limit is 255"},
 		{"4,098 files", []part{manifestPart(t, tooMany)}, api.StageManifest, "exceed the limit of 4096"},
-		{"an unknown member", []part{{manifest.disposition, `{"ops":[]}`}}, api.StageManifest, "unknown field"},
+		{"an unknown member", []part{{manifest.disposition, `{"nobody_knows":[]}`}}, api.StageManifest, "unknown field"},
 		{"a member given twice", []part{{manifest.disposition, strings.Replace(manifest.content, "{", `{"mode":"reload",`, 1)}}, api.StageManifest, "given twice"},
 		{"a member in capitals", []part{{manifest.disposition, strings.Replace(manifest.content, `"mode"`, `"MODE"`, 1)}}, api.StageManifest, "lower-case"},
 		{"a member that only folds to another", []part{{manifest.disposition, strings.Replace(manifest.content, `"files"`, `"fileſ"`, 1)}}, api.StageManifest, "lower-case"},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -131,26 +132,24 @@ func TestBlockCancelsThePublicationUnderWay(t *testing.T) {
 		api := newAPI(t)
 		r := run(t, api, &fence{})
 		defer r.stop()
-		writes := 0
+		var writes atomic.Int32
 		api.hooks(func(q request) error {
-			if q.writes() {
-				if writes++; writes == 3 {
-					r.Block()
-				}
+			if q.writes() && writes.Add(1) == 3 {
+				r.Block()
 			}
 			return nil
 		}, nil)
 		r.deploy(site(t, "a"), 1)
 		synctest.Wait()
 		// Files are written side by side, so some were on their way.
-		under := writes
+		under := writes.Load()
 		if under > 2+maxParallelWrites {
 			t.Errorf("%d writes were under way at the block", under)
 		}
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if writes != under {
-			t.Errorf("%d writes were tried, want none after the block", writes-under)
+		if after := writes.Load(); after != under {
+			t.Errorf("%d writes were tried, want none after the block", after-under)
 		}
 		if cfg := read[v1alpha1.HAProxyCfg](api, ordinaryKey); cfg.Status.AuxiliaryFiles != nil {
 			t.Error("references were committed after the block")
