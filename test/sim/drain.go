@@ -2,7 +2,6 @@ package sim
 
 import (
 	"encoding/json"
-	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 
@@ -43,7 +42,7 @@ func (d *drainChecker) changed(c fakeapi.Change) {
 // been acknowledged within the drain, and the checkpoint be there.
 func (d *drainChecker) judge(p *process) {
 	intent := d.w.leases.intent()
-	if d.released != p.name || intent.PlanID == "" || !strings.HasPrefix(intent.Holder, p.pod+"_") {
+	if d.released != p.name || d.w.leases.author != p.name {
 		return // it did not lead, or lost its Lease, or dispatched nothing
 	}
 	if newest := d.w.pointers.newest(); newest.Checksum != intent.Checksum {

@@ -27,6 +27,8 @@ type leaseHistory struct {
 	w        *world
 	election fencing.ElectionLease
 	intents  []recorded
+	// author is the process that recorded the intended output under its claim.
+	author string
 	// topEpoch is the highest on the current leader-election Lease.
 	topEpoch uint64
 }
@@ -74,6 +76,12 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 // checkpoint.
 func (h *leaseHistory) judgeRecord(process string, next fencing.Intent) {
 	before := h.intent()
+	switch {
+	case next.Claim != before.Claim:
+		h.author = "" // a claim keeps what another term recorded
+	case next.PlanID != before.PlanID:
+		h.author = process
+	}
 	switch {
 	case before.Claim == "":
 	case next.Claim != before.Claim && next.Epoch <= before.Epoch:
