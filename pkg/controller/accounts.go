@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
+	"github.com/holdfast-project/holdfast/pkg/record"
 )
 
 // accounts remembers what was last handed over of each pod. Every drift round
@@ -42,10 +43,7 @@ func (a *accounts) keep(living map[string]string) {
 }
 
 func podStatus(r deploy.Report) v1alpha1.PodDeploymentStatus {
-	return v1alpha1.PodDeploymentStatus{
-		PodName: r.Entry.PodName, PodUID: r.Entry.PodUID, PodRuntimeID: r.Entry.PodRuntimeID,
-		Checksum:      r.Entry.Checksum,
-		AppliedPlanID: r.Entry.AppliedPlanID, RunningPlanID: r.Entry.RunningPlanID, WorkerOpsPlanID: r.Entry.WorkerOpsPlanID,
-		Mode: r.Entry.Mode, LastError: r.Entry.LastError, ConsecutiveErrors: r.Failures,
-	}
+	status := record.PodStatus(r.Entry)
+	status.ConsecutiveErrors = r.Failures
+	return status
 }

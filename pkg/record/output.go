@@ -113,6 +113,21 @@ func references(files *v1alpha1.AuxiliaryFileReferences) *checkpoint.References 
 	return translated
 }
 
+// PodStatus is the stored form of a pod's entry.
+func PodStatus(e checkpoint.PodEntry) v1alpha1.PodDeploymentStatus {
+	return v1alpha1.PodDeploymentStatus{
+		PodName:         e.PodName,
+		PodUID:          e.PodUID,
+		PodRuntimeID:    e.PodRuntimeID,
+		Checksum:        e.Checksum,
+		AppliedPlanID:   e.AppliedPlanID,
+		RunningPlanID:   e.RunningPlanID,
+		WorkerOpsPlanID: e.WorkerOpsPlanID,
+		Mode:            e.Mode,
+		LastError:       e.LastError,
+	}
+}
+
 func podEntries(stored []v1alpha1.PodDeploymentStatus) []checkpoint.PodEntry {
 	entries := make([]checkpoint.PodEntry, 0, len(stored))
 	for i := range stored {

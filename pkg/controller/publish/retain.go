@@ -155,11 +155,8 @@ func setReceipt(cfg *v1alpha1.HAProxyCfg, r receipt, e *encoded) bool {
 	if len(stored) == 1 && stored[0].Confirms(e.checksum, e.output.Plan.ID) {
 		return false
 	}
-	cfg.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{{
-		PodName: r.entry.PodName, PodUID: r.entry.PodUID, PodRuntimeID: r.entry.PodRuntimeID,
-		Checksum: r.entry.Checksum, AppliedPlanID: r.entry.AppliedPlanID, RunningPlanID: r.entry.RunningPlanID,
-		WorkerOpsPlanID: r.entry.WorkerOpsPlanID, Mode: r.entry.Mode,
-	}}
+	// A receipt that proves the output carries no error.
+	cfg.Status.DeployedToPods = []v1alpha1.PodDeploymentStatus{record.PodStatus(r.entry)}
 	return true
 }
 
