@@ -15,6 +15,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
+	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
 )
 
 // fleet discovers proxy pods.
@@ -26,19 +27,27 @@ type fleet struct {
 
 // Pods are those that the template selects and that may be running.
 func (f *fleet) Pods() []deploy.Pod {
+	counted, _ := f.survey()
+	return counted
+}
+
+// survey tells the selected pods that count from those that do not.
+func (f *fleet) survey() (counted []deploy.Pod, excluded []recovery.Excluded) {
 	now := time.Now()
 	found := f.selected()
-	out := make([]deploy.Pod, 0, len(found))
+	counted = make([]deploy.Pod, 0, len(found))
 	for _, pod := range found {
-		if exclusion(pod, now) == "" {
-			out = append(out, deploy.Pod{
-				Name: pod.Name, UID: string(pod.UID),
-				Address:     net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port)),
-				Incarnation: incarnation(pod),
-			})
+		if why := exclusion(pod, now); why != "" {
+			excluded = append(excluded, recovery.Excluded{Name: pod.Name, Why: why})
+			continue
 		}
+		counted = append(counted, deploy.Pod{
+			Name: pod.Name, UID: string(pod.UID),
+			Address:     net.JoinHostPort(pod.Status.PodIP, strconv.Itoa(f.port)),
+			Incarnation: incarnation(pod),
+		})
 	}
-	return out
+	return counted, excluded
 }
 
 // selected are the pods that the template selects, in order of their names.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"sync"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -43,13 +42,9 @@ type recoveryTerm interface {
 type recoveryFleet struct{ *fleet }
 
 func (f recoveryFleet) Pods() (discovered []recovery.Pod, excluded []recovery.Excluded) {
-	for _, pod := range f.fleet.Pods() {
+	counted, excluded := f.survey()
+	for _, pod := range counted {
 		discovered = append(discovered, recovery.Pod(pod))
-	}
-	for _, pod := range f.selected() {
-		if why := exclusion(pod, time.Now()); why != "" {
-			excluded = append(excluded, recovery.Excluded{Name: pod.Name, Why: why})
-		}
 	}
 	return discovered, excluded
 }
