@@ -3,7 +3,6 @@ package controller
 import (
 	"maps"
 	"reflect"
-	"slices"
 	"sync"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -33,13 +32,12 @@ func (a *accounts) news(uid string, entry v1alpha1.PodDeploymentStatus) bool {
 	return true
 }
 
-// keep forgets the pods that are gone, as the publisher does. living are pod
-// names to UIDs.
-func (a *accounts) keep(living map[string]string) {
+// keep forgets the pods that are gone, as the publisher does. living are the
+// UIDs of the others.
+func (a *accounts) keep(living map[string]bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	uids := slices.Collect(maps.Values(living))
-	maps.DeleteFunc(a.last, func(uid string, _ v1alpha1.PodDeploymentStatus) bool { return !slices.Contains(uids, uid) })
+	maps.DeleteFunc(a.last, func(uid string, _ v1alpha1.PodDeploymentStatus) bool { return !living[uid] })
 }
 
 func podStatus(r deploy.Report) v1alpha1.PodDeploymentStatus {

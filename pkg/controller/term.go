@@ -2,6 +2,7 @@ package controller
 
 import (
 	"context"
+	"maps"
 	"sync"
 
 	corev1 "k8s.io/api/core/v1"
@@ -185,14 +186,14 @@ func (w *work) Deployed(r deploy.Report) {
 
 // Living takes the fleet as it is now.
 func (w *work) Living(pods []deploy.Pod) {
-	names := make(map[string]string, len(pods))
+	names, uids := make(map[string]string, len(pods)), make(map[string]bool, len(pods))
 	for _, pod := range pods {
-		names[pod.Name] = pod.UID
+		names[pod.Name], uids[pod.UID] = pod.UID, true
 	}
 	w.metrics.Pods.Set(float64(len(pods)))
 	w.publisher.Pods(names)
-	w.rejects.keep(names)
-	w.accounts.keep(names)
+	w.rejects.keep(uids)
+	w.accounts.keep(uids)
 }
 
 // Converged takes that the whole fleet runs the newest dispatched output.
@@ -241,16 +242,8 @@ func (r *rejections) note(report deploy.Report) {
 		cutText("Pod "+report.Pod.Name+" does not run plan "+report.Output.Plan.ID+": "+report.Entry.LastError, maxNoteBytes))
 }
 
-func (r *rejections) keep(living map[string]string) {
+func (r *rejections) keep(living map[string]bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	uids := make(map[string]bool, len(living))
-	for _, uid := range living {
-		uids[uid] = true
-	}
-	for uid := range r.told {
-		if !uids[uid] {
-			delete(r.told, uid)
-		}
-	}
+	maps.DeleteFunc(r.told, func(uid, _ string) bool { return !living[uid] })
 }
