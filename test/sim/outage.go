@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -98,7 +99,7 @@ func (c *retentionChecker) changed(change fakeapi.Change) {
 	}
 	intended := c.leases.intent().Checksum
 	for i, pointer := range before {
-		if contains(now, pointer) {
+		if slices.Contains(now, pointer) {
 			continue
 		}
 		if pointer.Checksum == intended {

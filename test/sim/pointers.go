@@ -95,19 +95,10 @@ func (p *pointerChecker) changedOutput(c fakeapi.Change) {
 		p.pointers, _ = record.Ordinary(cfg)
 	}
 	for _, pointer := range p.pointers {
-		if !contains(before, pointer) {
+		if !slices.Contains(before, pointer) {
 			p.judge(pointer, promotionBy+c.Client)
 		}
 	}
-}
-
-func contains(pointers []checkpoint.Pointer, one checkpoint.Pointer) bool {
-	for _, p := range pointers {
-		if p == one {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *pointerChecker) changedChild(c fakeapi.Change, key childKey) {

@@ -47,7 +47,6 @@ type Result struct {
 	History []string
 	// Diverged is set when a replay met another world than the recording.
 	Diverged error
-	Virtual  time.Duration
 	Coverage Coverage
 }
 
@@ -62,7 +61,6 @@ func Run(t testing.TB, o Options) *Result {
 	if o.Replay != nil {
 		s.replay = o.Replay.Decisions
 	}
-	began := time.Now()
 	w.profile = newProfile(s.rng)
 	defer s.tearDown()
 	s.setUp()
@@ -71,7 +69,7 @@ func Run(t testing.TB, o Options) *Result {
 		s.liveness()
 	}
 	s.trace.Violations = w.broken()
-	return &Result{Trace: s.trace, History: w.history.lines, Diverged: err, Virtual: time.Since(began), Coverage: w.counter.Coverage}
+	return &Result{Trace: s.trace, History: w.history.lines, Diverged: err, Coverage: w.counter.Coverage}
 }
 
 // schedule makes the decisions.
