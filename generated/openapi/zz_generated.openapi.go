@@ -42,6 +42,7 @@ func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenA
 		v1alpha1.HAProxyTemplateConfigList{}.OpenAPIModelName():               schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigList(ref),
 		v1alpha1.HAProxyTemplateConfigSpec{}.OpenAPIModelName():               schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigSpec(ref),
 		v1alpha1.HAProxyTemplateConfigStatus{}.OpenAPIModelName():             schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigStatus(ref),
+		v1alpha1.HTTPResource{}.OpenAPIModelName():                            schema_pkg_apis_haptic_v1alpha1_HTTPResource(ref),
 		v1alpha1.LeaderElectionSettings{}.OpenAPIModelName():                  schema_pkg_apis_haptic_v1alpha1_LeaderElectionSettings(ref),
 		v1alpha1.PodDeploymentStatus{}.OpenAPIModelName():                     schema_pkg_apis_haptic_v1alpha1_PodDeploymentStatus(ref),
 		v1alpha1.PodSelector{}.OpenAPIModelName():                             schema_pkg_apis_haptic_v1alpha1_PodSelector(ref),
@@ -1272,6 +1273,20 @@ func schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigSpec(ref common.Refere
 							},
 						},
 					},
+					"httpResources": {
+						SchemaProps: spec.SchemaProps{
+							Description: "httpResources are documents fetched over HTTP, by the name templates use.",
+							Type:        []string{"object"},
+							AdditionalProperties: &spec.SchemaOrBool{
+								Allows: true,
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Ref: ref(v1alpha1.HTTPResource{}.OpenAPIModelName()),
+									},
+								},
+							},
+						},
+					},
 					"templateSnippets": {
 						SchemaProps: spec.SchemaProps{
 							Description: "templateSnippets are named templates that the others include.",
@@ -1361,7 +1376,7 @@ func schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigSpec(ref common.Refere
 			},
 		},
 		Dependencies: []string{
-			v1alpha1.ControllerSettings{}.OpenAPIModelName(), v1alpha1.DataplaneSettings{}.OpenAPIModelName(), v1alpha1.PodSelector{}.OpenAPIModelName(), v1alpha1.Template{}.OpenAPIModelName(), v1alpha1.TemplatingSettings{}.OpenAPIModelName(), v1alpha1.WatchedResource{}.OpenAPIModelName()},
+			v1alpha1.ControllerSettings{}.OpenAPIModelName(), v1alpha1.DataplaneSettings{}.OpenAPIModelName(), v1alpha1.HTTPResource{}.OpenAPIModelName(), v1alpha1.PodSelector{}.OpenAPIModelName(), v1alpha1.Template{}.OpenAPIModelName(), v1alpha1.TemplatingSettings{}.OpenAPIModelName(), v1alpha1.WatchedResource{}.OpenAPIModelName()},
 	}
 }
 
@@ -1405,6 +1420,56 @@ func schema_pkg_apis_haptic_v1alpha1_HAProxyTemplateConfigStatus(ref common.Refe
 		},
 		Dependencies: []string{
 			v1.Condition{}.OpenAPIModelName()},
+	}
+}
+
+func schema_pkg_apis_haptic_v1alpha1_HTTPResource(ref common.ReferenceCallback) common.OpenAPIDefinition {
+	return common.OpenAPIDefinition{
+		Schema: spec.Schema{
+			SchemaProps: spec.SchemaProps{
+				Description: "HTTPResource is a document that is fetched again and again. New content is used once a complete output with it has passed HAProxy's check; until then, and while the document cannot be fetched, the last content that did stays.",
+				Type:        []string{"object"},
+				Properties: map[string]spec.Schema{
+					"url": {
+						SchemaProps: spec.SchemaProps{
+							Description: "url is where the document is, over http or https. Its user information and query are never told in messages.",
+							Default:     "",
+							Type:        []string{"string"},
+							Format:      "",
+						},
+					},
+					"interval": {
+						SchemaProps: spec.SchemaProps{
+							Description: "interval is the time between two fetches. Default 60s, at least 1s.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"critical": {
+						SchemaProps: spec.SchemaProps{
+							Description: "critical makes it a render failure that the document was never fetched. Otherwise its content is empty until it was.",
+							Type:        []string{"boolean"},
+							Format:      "",
+						},
+					},
+					"timeout": {
+						SchemaProps: spec.SchemaProps{
+							Description: "timeout bounds one fetch, redirects included. Default 5s, at most 1m.",
+							Ref:         ref(v1.Duration{}.OpenAPIModelName()),
+						},
+					},
+					"maxBytes": {
+						SchemaProps: spec.SchemaProps{
+							Description: "maxBytes bounds the document; a larger one is refused. Default 1048576.",
+							Type:        []string{"integer"},
+							Format:      "int64",
+						},
+					},
+				},
+				Required: []string{"url"},
+			},
+		},
+		Dependencies: []string{
+			v1.Duration{}.OpenAPIModelName()},
 	}
 }
 

@@ -9,6 +9,10 @@ import (
 // render passed the templates and HAProxy's own check.
 const ConditionValidated = "Validated"
 
+// ConditionHTTPResources is the condition of a template with httpResources that
+// tells whether all of them are fetched and in use as they are now.
+const ConditionHTTPResources = "HTTPResourcesCurrent"
+
 // HAProxyTemplateConfig says which resources are watched, which pods are fed,
 // and how the output is rendered. Its UID is the root of trust for everything
 // that is stored for it.
@@ -42,6 +46,10 @@ type HAProxyTemplateConfigSpec struct {
 	// watchedResources are the inputs of the templates, by the name templates use.
 	// +optional
 	WatchedResources map[string]WatchedResource `json:"watchedResources,omitempty"`
+	// httpResources are documents fetched over HTTP, by the name templates use.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=32
+	HTTPResources map[string]HTTPResource `json:"httpResources,omitempty"`
 	// templateSnippets are named templates that the others include.
 	// +optional
 	TemplateSnippets map[string]Template `json:"templateSnippets,omitempty"`
@@ -96,6 +104,32 @@ type WatchedResource struct {
 	// +optional
 	// +listType=atomic
 	IndexBy []string `json:"indexBy,omitempty"`
+}
+
+// HTTPResource is a document that is fetched again and again. New content is
+// used once a complete output with it has passed HAProxy's check; until then,
+// and while the document cannot be fetched, the last content that did stays.
+type HTTPResource struct {
+	// url is where the document is, over http or https. Its user information and
+	// query are never told in messages.
+	// +kubebuilder:validation:Pattern=`^https?://`
+	// +kubebuilder:validation:MaxLength=2048
+	URL string `json:"url"`
+	// interval is the time between two fetches. Default 60s, at least 1s.
+	// +optional
+	Interval *metav1.Duration `json:"interval,omitempty"`
+	// critical makes it a render failure that the document was never fetched.
+	// Otherwise its content is empty until it was.
+	// +optional
+	Critical bool `json:"critical,omitempty"`
+	// timeout bounds one fetch, redirects included. Default 5s, at most 1m.
+	// +optional
+	Timeout *metav1.Duration `json:"timeout,omitempty"`
+	// maxBytes bounds the document; a larger one is refused. Default 1048576.
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=8388608
+	// +optional
+	MaxBytes *int64 `json:"maxBytes,omitempty"`
 }
 
 // Template is the text of one Go template.

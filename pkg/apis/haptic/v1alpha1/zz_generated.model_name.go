@@ -123,6 +123,11 @@ func (in HAProxyTemplateConfigStatus) OpenAPIModelName() string {
 }
 
 // OpenAPIModelName returns the OpenAPI model name for this type.
+func (in HTTPResource) OpenAPIModelName() string {
+	return "org.haproxy-haptic.v1alpha1.HTTPResource"
+}
+
+// OpenAPIModelName returns the OpenAPI model name for this type.
 func (in LeaderElectionSettings) OpenAPIModelName() string {
 	return "org.haproxy-haptic.v1alpha1.LeaderElectionSettings"
 }
