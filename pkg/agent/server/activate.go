@@ -45,8 +45,7 @@ func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api
 		return nil, err
 	}
 	outcome := a.haproxy.reload(ctx, staged.nonce())
-	a.lastReload = time.Now()
-	a.metrics.reloads.WithLabelValues(string(outcome.Result)).Inc()
+	a.noteReload(outcome)
 	report := &api.Reload{
 		PreviousPID: outcome.Before.Info.PID, WorkerPID: outcome.After.Info.PID, Log: clip(outcome.Log),
 	}
@@ -65,6 +64,11 @@ func (a *agent) activate(ctx context.Context, act activation, staged *set) (*api
 	a.metrics.applies.WithLabelValues(string(result.Mode)).Inc()
 	a.settle(ctx, result)
 	return result, nil
+}
+
+func (a *agent) noteReload(outcome reloadOutcome) {
+	a.lastReload = time.Now()
+	a.metrics.reloads.WithLabelValues(string(outcome.Result)).Inc()
 }
 
 // settle records the outcome. If that cannot be written now, the pending entry
@@ -100,7 +104,7 @@ func (a *agent) switchForward(ctx context.Context, p pending) error {
 	if err != nil {
 		return fmt.Errorf("reading the current set: %w", err)
 	}
-	p.Previous = previous
+	p.Previous, p.Worker = previous, a.seen.worker()
 	if err := a.disk.symlink(previous, a.layout.back()); err != nil {
 		return fmt.Errorf("preparing the way back: %w", err)
 	}
@@ -123,7 +127,8 @@ func (a *agent) switchForward(ctx context.Context, p pending) error {
 	return nil
 }
 
-// undo makes the set before the pending one current again.
+// undo makes the set before the pending one current again. The worker from
+// before the switch was loaded from that set; any other has yet to be, see amend.
 func (a *agent) undo() error {
 	p := a.journal.Pending
 	if target, err := os.Readlink(a.layout.current()); err != nil || target != p.Previous {
@@ -137,14 +142,14 @@ func (a *agent) undo() error {
 		}
 	}
 	a.metrics.rollbacks.Inc()
-	a.journal.Pending = nil
+	a.journal.Pending, a.journal.Undone = nil, &p.Worker
 	return a.save()
 }
 
 // commit makes a set that a worker proved the pod's own.
 func (a *agent) commit(proven *set, p *pending) {
 	j := a.journal
-	j.Current, j.Pending, j.Disowned = proven.ID, nil, false
+	j.Current, j.Pending, j.Undone, j.Disowned = proven.ID, nil, nil, false
 	j.Scheduled, a.scheduled = nil, nil // it was this set, or an older one
 	j.AppliedToken, j.LastManifest = p.Token, p.Manifest
 	j.Generation++
@@ -175,6 +180,7 @@ func (a *agent) rollback(ctx context.Context, act activation, staged *set, outco
 	}
 	seen, err := a.haproxy.observe(ctx)
 	a.record(ctx, seen, err)
+	a.amend(ctx)
 	result := a.result(staged.PlanID, act.began, api.OutcomeRejected)
 	result.Rollback, result.Error = true, detail
 	return result

@@ -38,8 +38,9 @@ type agent struct {
 	lock chan struct{}
 
 	journal *journal
-	dirty   bool // the journal in memory is ahead of the one on disk
-	current *set // nil when the committed set's description is unreadable
+	amended time.Time // when a worker was last loaded anew for a switch that was taken back
+	dirty   bool      // the journal in memory is ahead of the one on disk
+	current *set      // nil when the committed set's description is unreadable
 	tree    error
 	seen    observation
 	seenErr error
@@ -122,6 +123,7 @@ func (a *agent) look(ctx context.Context) {
 	before := a.master
 	seen, err := a.haproxy.observe(ctx)
 	a.record(ctx, seen, err)
+	a.amend(ctx)
 	if before.MasterPID != 0 && a.master != before && a.workerStatus() == api.WorkerOwned {
 		// Not a reload of ours, since those are recorded under the same lock.
 		if err := a.verify(ctx); err != nil {
@@ -197,7 +199,7 @@ func (a *agent) workerStatus() api.WorkerStatus {
 	switch {
 	case a.seenErr != nil || a.seen.Info.PID == 0:
 		return api.WorkerAbsent
-	case a.seen.Info.Description != a.nonce():
+	case a.seen.Info.Description != a.nonce(), a.journal.Undone != nil && a.seen.worker() != *a.journal.Undone:
 		return api.WorkerForeign
 	}
 	return api.WorkerOwned

@@ -71,6 +71,7 @@ func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error
 	}
 	seen, seenErr := a.haproxy.observe(ctx)
 	a.record(ctx, seen, seenErr)
+	a.amend(ctx)
 	m := &up.manifest
 	actual := address{podUID: a.config.PodUID, templateUID: a.journal.TemplateUID}
 	if c := checkAddress(address{podUID: actual.podUID, templateUID: up.templateUID}, actual); c != nil {

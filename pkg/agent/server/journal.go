@@ -42,6 +42,9 @@ type journal struct {
 	// current: HAProxy's container, should it restart before, starts with the
 	// set that is proven to run.
 	Scheduled *scheduled `json:"scheduled,omitempty"`
+	// Undone is set while a switch was taken back and nobody has seen since
+	// what came of HAProxy: it is the worker from before the switch.
+	Undone *workerID `json:"undone,omitempty"`
 	// Disowned says that the set named here may not be what the pod has.
 	Disowned bool `json:"disowned,omitempty"`
 
@@ -57,6 +60,14 @@ type pending struct {
 	Manifest string    `json:"manifest"`
 	// Previous is what the symlink "current" held before the switch.
 	Previous string `json:"previous"`
+	// Worker is the one that was seen last before the switch.
+	Worker workerID `json:"worker"`
+}
+
+// workerID tells one worker from another.
+type workerID struct {
+	PID   int64 `json:"pid"`
+	Start int64 `json:"start"`
 }
 
 // scheduled is an apply whose reload is put off.

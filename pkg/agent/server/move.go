@@ -25,14 +25,13 @@ const settleTimeout = time.Second
 // plan it had been loaded with. Any other worker of the same nonce was loaded
 // from the set itself.
 type movedWorker struct {
-	PID    int64   `json:"pid"`
-	Start  int64   `json:"start"`
+	workerID
 	Loaded planRef `json:"loaded"`
 }
 
 // is reports that the worker which was seen is this one.
 func (m *movedWorker) is(seen observation) bool {
-	return m != nil && m.PID == seen.Info.PID && m.Start == seen.Info.StartTime
+	return m != nil && m.workerID == seen.worker()
 }
 
 // movable reports that the worker is known to run the plan that the operations
@@ -66,7 +65,7 @@ func (a *agent) loadedPlan() planRef {
 // about to be brought to it.
 func (s *set) move(from *set, worker observation, loaded planRef) {
 	s.inherit(from, worker)
-	s.Moved = &movedWorker{PID: worker.Info.PID, Start: worker.Info.StartTime, Loaded: loaded}
+	s.Moved = &movedWorker{workerID: worker.worker(), Loaded: loaded}
 }
 
 // operate brings the worker to the finished set by operations and makes the set

@@ -117,19 +117,60 @@ func (a *agent) resolvePending(ctx context.Context) error {
 		err := verifyTree(a.layout, adopted)
 		if target, _ := os.Readlink(a.layout.current()); err == nil && target == currentTarget(interrupted.Set) {
 			logger.Info("Adopted an apply that was interrupted after its reload", "plan", adopted.PlanID)
-			a.commit(adopted, interrupted)
-			a.record(ctx, seen, nil)
-			outcome := api.OutcomeReload
-			if adopted.Moved != nil {
-				outcome = api.OutcomeRuntime
-			}
-			a.journal.LastApply = a.result(adopted.PlanID, time.Now(), outcome)
-			return a.save()
+			return a.adopt(ctx, adopted, interrupted, seen)
 		}
 		logger.Error(err, "Could not adopt an interrupted apply")
 	}
 	logger.Info("Undid an apply that was interrupted before its reload")
 	return a.undo()
+}
+
+// adopt commits what an earlier process switched to. Whether a worker with its
+// nonce came of that process's reload or of a container that started beside the
+// switch is not known, and only the former must have read one whole set.
+func (a *agent) adopt(ctx context.Context, adopted *set, p *pending, seen observation) error {
+	outcome := api.OutcomeFileOnly
+	switch {
+	case adopted.Moved != nil:
+		outcome = api.OutcomeRuntime
+	case seen.worker() != p.Worker:
+		again := a.haproxy.reload(ctx, adopted.nonce())
+		a.noteReload(again)
+		if again.Result != resultLoaded {
+			return errors.Join(again.Problem, a.undo())
+		}
+		outcome, seen = api.OutcomeReload, again.After
+	}
+	a.commit(adopted, p)
+	a.record(ctx, seen, nil)
+	a.journal.LastApply = a.result(adopted.PlanID, time.Now(), outcome)
+	return a.save()
+}
+
+// amend has a worker loaded anew that carries the nonce of the committed set and
+// may have read files of the one that was taken back: it was started between a
+// switch and its end, and HAProxy opens its files one after the other.
+func (a *agent) amend(ctx context.Context) {
+	u := a.journal.Undone
+	if u == nil || a.seenErr != nil || a.seen.Info.Description != a.nonce() {
+		return
+	}
+	if a.seen.worker() != *u {
+		if time.Since(a.amended) < watchInterval {
+			return // one that fails is not repeated without a pause
+		}
+		a.amended = time.Now()
+		klog.FromContext(ctx).Info("Found a worker that was started beside a switch, will reload", "worker", a.seen.Info.PID, "set", a.journal.Current)
+		outcome := a.haproxy.reload(context.WithoutCancel(ctx), a.nonce())
+		a.noteReload(outcome)
+		if outcome.Result != resultLoaded {
+			a.record(ctx, outcome.After, outcome.Problem)
+			return
+		}
+		a.seen = outcome.After
+	}
+	a.journal.Undone, a.dirty = nil, true
+	a.record(ctx, a.seen, nil)
 }
 
 // awaitHAProxy waits until both sockets lead to one worker.
@@ -139,6 +180,7 @@ func (a *agent) awaitHAProxy(ctx context.Context) error {
 		seen, err := a.haproxy.observeBoth(ctx)
 		if err == nil {
 			a.record(ctx, seen, nil)
+			a.amend(ctx)
 			return nil
 		}
 		if !waited {

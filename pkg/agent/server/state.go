@@ -120,6 +120,7 @@ func (a *agent) state(ctx context.Context, verify, withPlan bool) (*api.State, e
 		return nil, context.Cause(ctx)
 	}
 	a.record(ctx, seen, err)
+	a.amend(ctx)
 	if err := a.compareNow(ctx); err != nil {
 		return nil, err
 	}

@@ -32,6 +32,11 @@ type observation struct {
 	Supervisor api.SupervisorStatus
 }
 
+// worker is the current worker, zero when none was seen.
+func (o observation) worker() workerID {
+	return workerID{PID: o.Info.PID, Start: o.Info.StartTime}
+}
+
 // observe asks the master which worker is current, and that worker, through the
 // master, who it is. The worker's own socket would not do: during a reload the
 // old worker may still answer there.
@@ -108,8 +113,11 @@ const (
 )
 
 // reload makes the master load what is on disk and finds out, by its effect,
-// whether a worker runs it. The nonce decides; the master's counters only tell
-// a reload that was refused from one that was never carried out.
+// whether a worker runs it. The nonce decides, on a worker that this reload
+// brought about: HAProxy opens one file after the other, so that a master which
+// was just starting when the set became current may have read files of both
+// sets, the nonce among them. The master's counters tell a reload that was
+// carried out from one that was not.
 func (s *supervisor) reload(ctx context.Context, nonce string) reloadOutcome {
 	ctx, cancel := context.WithTimeout(ctx, s.wait)
 	defer cancel()
@@ -148,16 +156,15 @@ func (a *reloadAttempt) step(ctx context.Context) bool {
 		// may refuse or reset. That says nothing about the outcome.
 		a.outcome.Problem = err
 		return false
-	case err == nil && seen.Info.Description == a.nonce:
+	case !a.known || seen.MasterPID != a.outcome.Before.MasterPID || seen.Reloads < a.outcome.Before.Reloads:
+		// First look, or another master, of which nobody knows when it began
+		// to read. In a container of its own every master has the same PID.
+		a.known, a.outcome.Before = true, seen
+	case err == nil && seen.Info.Description == a.nonce && seen.Reloads > a.outcome.Before.Reloads:
 		a.outcome.After, a.outcome.Problem, a.outcome.Result = seen, nil, resultLoaded
 		return true
 	}
 	a.outcome.After, a.outcome.Problem = seen, err
-	if !a.known || seen.MasterPID != a.outcome.Before.MasterPID || seen.Reloads < a.outcome.Before.Reloads {
-		// First look, or another master that loaded something else. In a
-		// container of its own every master has the same PID.
-		a.known, a.outcome.Before = true, seen
-	}
 	switch {
 	case seen.Reloads == a.outcome.Before.Reloads:
 		return a.send(ctx)
