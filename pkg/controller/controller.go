@@ -3,6 +3,7 @@ package controller
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -27,6 +28,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/election"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
+	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
 	"github.com/holdfast-project/holdfast/pkg/controller/publish"
 	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
@@ -62,11 +64,15 @@ type Controller struct {
 	electionMetrics *election.Metrics
 	publishMetrics  *publish.Metrics
 	recoveryMetrics *recovery.Metrics
-	health          *health
+	documentMetrics *httpsource.Metrics
+	// documentTransport is Parts.Documents.
+	documentTransport http.RoundTripper
+	health            *health
 
-	// inputs and fleet are set before the first session.
-	inputs *render.Inputs
-	fleet  *fleet
+	// inputs, documents and fleet are set before the first session.
+	inputs    *render.Inputs
+	documents *httpsource.Sources
+	fleet     *fleet
 	// changed is raised when the next render might differ, templateChanged when
 	// the template did.
 	changed         signal
@@ -96,6 +102,8 @@ type Parts struct {
 	Config *rest.Config
 	Agents Agents
 	Gate   Gate
+	// Documents is how httpResources are fetched; nil takes the network.
+	Documents http.RoundTripper
 }
 
 // New connects to the API server and reads the certificates for the agents. It
@@ -128,6 +136,7 @@ func Assemble(options Options, parts Parts, registry *prometheus.Registry) (*Con
 		options: options, identity: election.NewIdentity(name), agents: parts.Agents, gate: parts.Gate,
 		registry: registry, metrics: NewMetrics(registry), electionMetrics: election.NewMetrics(registry),
 		publishMetrics: publish.NewMetrics(registry), recoveryMetrics: recovery.NewMetrics(registry), health: newHealth(),
+		documentMetrics: httpsource.NewMetrics(registry), documentTransport: parts.Documents,
 		changed: newSignal(), templateChanged: newSignal(),
 	}
 	if err := c.connect(parts.Config); err != nil {
@@ -201,6 +210,7 @@ func (c *Controller) Work(ctx context.Context) error {
 	end()
 	if c.inputs != nil {
 		c.inputs.Wait()
+		c.documents.Wait()
 	}
 	return err
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
+	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
 )
 
@@ -41,7 +42,8 @@ type sources struct {
 	inputs   interface {
 		Snapshot(ctx context.Context) (render.Snapshot, error)
 	}
-	gate interface {
+	documents documents
+	gate      interface {
 		Check(ctx context.Context, output *checkpoint.Output) (gate.Verdict, error)
 	}
 	// checkSize refuses what the store would refuse.
@@ -71,7 +73,9 @@ type outcome struct {
 	served bool
 	// unchanged says that the output was accepted before.
 	unchanged bool
-	took      time.Duration
+	// problems tell of documents that are not used as they are now.
+	problems []string
+	took     time.Duration
 }
 
 // pipeline renders for one term: it begins with no output of its own.
@@ -90,6 +94,7 @@ type pipeline struct {
 // run renders once and then after every change, until ctx ends.
 func (p *pipeline) run(ctx context.Context) {
 	p.began = time.Now()
+	p.documents.Begin()
 	failures := 0
 	for {
 		o, ok := p.attempt(ctx)
@@ -156,37 +161,51 @@ func (p *pipeline) attempt(ctx context.Context) (o outcome, ok bool) {
 	o = outcome{template: template}
 	defer func() { o.took = time.Since(started) }()
 	snapshot, err := p.inputs.Snapshot(ctx)
+	var offer *httpsource.Offer
+	if err == nil {
+		offer, err = p.offer(template)
+	}
 	if err != nil {
-		if errors.Is(err, render.ErrNotSynced) && time.Since(p.began) < syncGrace {
+		if isPending(err) && time.Since(p.began) < syncGrace {
 			klog.FromContext(ctx).V(2).Info("Waited for the inputs", "err", err)
 			return o, false
 		}
 		o.fail(err)
-		o.passing = true
+		o.passing = isPassing(err)
+		o.problems = p.documents.Problems()
 		return o, true
 	}
-	output, err := p.render(ctx, template, snapshot)
-	if err != nil {
-		o.fail(err)
-		return o, true
-	}
-	if last := p.accepted; last != nil && last.Output.Plan.ID == output.Plan.ID && last.Checksum == output.Checksum() {
-		o.reason, o.unchanged = reasonAccepted, true
-		return o, true
-	}
-	p.judge(ctx, &o, output, snapshot)
+	o = p.choose(ctx, trial{template: template, snapshot: snapshot, offer: offer})
+	o.problems = p.documents.Problems()
 	return o, true
 }
 
-func (p *pipeline) render(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, snapshot render.Snapshot) (*checkpoint.Output, error) {
-	if p.compiledFrom != template {
-		renderer, err := render.Compile(template)
+// try takes one choice of inputs as far as it goes.
+func (p *pipeline) try(ctx context.Context, t trial) outcome {
+	o := outcome{template: t.template}
+	output, err := p.render(ctx, t)
+	if err != nil {
+		o.fail(err)
+		return o
+	}
+	if last := p.accepted; last != nil && last.Output.Plan.ID == output.Plan.ID && last.Checksum == output.Checksum() {
+		o.reason, o.unchanged = reasonAccepted, true
+		return o
+	}
+	p.judge(ctx, &o, output, t.snapshot)
+	return o
+}
+
+func (p *pipeline) render(ctx context.Context, t trial) (*checkpoint.Output, error) {
+	if p.compiledFrom != t.template {
+		renderer, err := render.Compile(t.template)
 		if err != nil {
 			return nil, err
 		}
-		p.renderer, p.compiledFrom = renderer, template
+		p.renderer, p.compiledFrom = renderer, t.template
 	}
-	return p.renderer.Render(ctx, snapshot)
+	p.renderer = p.renderer.With(t.offer.Contents(t.fresh))
+	return p.renderer.Render(ctx, t.snapshot)
 }
 
 // judge lets an output through that agents, store and HAProxy would take.

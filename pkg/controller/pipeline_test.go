@@ -1,9 +1,12 @@
 package controller
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -11,12 +14,14 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
+	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
 )
 
@@ -31,8 +36,15 @@ type world struct {
 	size     error
 	verdict  gate.Verdict
 	checks   int
+	// refuses is a text that HAProxy does not take in an output.
+	refuses string
+	// answers are the documents by path; what is not there is unreachable.
+	answers  map[string]string
 	told     []string
+	problems []string
 	accepted []uint64
+	// outputs are the configurations that were dispatched.
+	outputs []string
 }
 
 func newWorld() *world {
@@ -54,11 +66,25 @@ func (w *world) Snapshot(context.Context) (render.Snapshot, error) {
 	}}}}}, nil
 }
 
-func (w *world) Check(context.Context, *checkpoint.Output) (gate.Verdict, error) {
+func (w *world) Check(_ context.Context, output *checkpoint.Output) (gate.Verdict, error) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.checks++
+	if w.refuses != "" && bytes.Contains(output.Configuration, []byte(w.refuses)) {
+		return gate.Verdict{Outcome: gate.Refused, Version: "2.6.12", Message: "unknown keyword " + w.refuses}, nil
+	}
 	return w.verdict, nil
+}
+
+// RoundTrip answers for every server.
+func (w *world) RoundTrip(request *http.Request) (*http.Response, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	text, ok := w.answers[request.URL.Path]
+	if !ok {
+		return nil, errors.New("connection refused")
+	}
+	return &http.Response{StatusCode: http.StatusOK, ContentLength: -1, Body: io.NopCloser(strings.NewReader(text))}, nil
 }
 
 // change alters the world and says so.
@@ -72,6 +98,7 @@ func (w *world) change(alter func()) {
 func (w *world) take(o outcome) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.problems = o.problems
 	line := o.reason
 	if o.unchanged {
 		line += " unchanged"
@@ -100,6 +127,7 @@ func (o worldOutlet) accepted(_ context.Context, c *deploy.Candidate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.world.accepted = append(o.world.accepted, c.Sequence)
+	o.outputs = append(o.outputs, string(c.Output.Configuration))
 }
 
 func (o worldOutlet) told(_ context.Context, out outcome) { o.take(out) }
@@ -109,20 +137,26 @@ func inPipeline(t *testing.T, w *world, test func(t *testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		// A channel belongs to the bubble it was made in.
 		w.changed = newSignal()
+		ctx, cancel := context.WithCancel(t.Context())
+		fetched := httpsource.New(ctx, httpsource.Config{
+			Changed: w.changed.raise, Metrics: httpsource.NewMetrics(prometheus.NewRegistry()), Transport: w,
+		})
+		if err := fetched.Update(w.template.Spec.HTTPResources); err != nil {
+			t.Fatal(err)
+		}
 		p := &pipeline{sources: sources{
 			template: func() *v1alpha1.HAProxyTemplateConfig {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				return w.template
 			},
-			inputs: w, gate: w, changed: w.changed,
+			inputs: w, documents: fetched, gate: w, changed: w.changed,
 			checkSize: func(*checkpoint.Output) error {
 				w.mu.Lock()
 				defer w.mu.Unlock()
 				return w.size
 			},
 		}, outlet: worldOutlet{w}}
-		ctx, cancel := context.WithCancel(t.Context())
 		ended := make(chan struct{})
 		go func() {
 			defer close(ended)
@@ -132,6 +166,7 @@ func inPipeline(t *testing.T, w *world, test func(t *testing.T)) {
 		test(t)
 		cancel()
 		<-ended
+		fetched.Wait()
 	})
 }
 

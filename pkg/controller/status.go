@@ -31,6 +31,10 @@ const (
 // changes every few seconds does not write the template's status each time.
 const messageAccepted = "The last render passed its templates and HAProxy's check."
 
+// eventDocuments is the reason of the event on documents that are not used as
+// they are now.
+const eventDocuments = "HTTPResourcesNotCurrent"
+
 // templates is what is needed of the generated client.
 type templates interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions) (*v1alpha1.HAProxyTemplateConfig, error)
@@ -52,6 +56,8 @@ type reporter struct {
 
 	// last is the last event, so that an unchanged failure is told once a term.
 	lastReason, lastMessage string
+	// lastProblems is the last event's text about documents.
+	lastProblems string
 }
 
 // report writes the condition if it differs and an event if there is news.
@@ -75,19 +81,50 @@ func (r *reporter) report(ctx context.Context, o outcome) {
 	if o.failed {
 		condition.Status = metav1.ConditionFalse
 	}
-	if err := r.write(ctx, o.template, condition); err != nil && ctx.Err() == nil {
+	fetched := r.documents(o)
+	if err := r.write(ctx, o.template, condition, fetched); err != nil && ctx.Err() == nil {
 		klog.FromContext(ctx).Info("Did not write the template's status", "err", err)
 	}
 }
 
-// write sets the condition by compare-and-swap, reading again after a conflict.
-func (r *reporter) write(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, condition metav1.Condition) error {
+// Reasons of the condition about documents.
+const (
+	reasonCurrent    = "Current"
+	reasonNotCurrent = "NotCurrent"
+)
+
+// documents is the condition about httpResources, or one without a type for a
+// template that has none. News of it is an event.
+func (r *reporter) documents(o outcome) metav1.Condition {
+	condition := metav1.Condition{ObservedGeneration: o.template.Generation}
+	if len(o.template.Spec.HTTPResources) == 0 {
+		return condition
+	}
+	condition.Type, condition.Status, condition.Reason = v1alpha1.ConditionHTTPResources, metav1.ConditionTrue, reasonCurrent
+	problems := strings.Join(o.problems, "; ")
+	if problems != "" {
+		condition.Status, condition.Reason, condition.Message = metav1.ConditionFalse, reasonNotCurrent, cutText(problems, maxMessageBytes)
+	}
+	if problems != "" && problems != r.lastProblems {
+		r.events.Event(o.template, corev1.EventTypeWarning, eventDocuments, cutText(problems, maxNoteBytes))
+	}
+	r.lastProblems = problems
+	return condition
+}
+
+// write sets the conditions by compare-and-swap, reading again after a conflict.
+func (r *reporter) write(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, condition, fetched metav1.Condition) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	uid := template.UID
 	for range statusAttempts {
 		next := template.DeepCopy()
 		changed := meta.SetStatusCondition(&next.Status.Conditions, condition)
+		if fetched.Type != "" {
+			changed = meta.SetStatusCondition(&next.Status.Conditions, fetched) || changed
+		} else {
+			changed = meta.RemoveStatusCondition(&next.Status.Conditions, v1alpha1.ConditionHTTPResources) || changed
+		}
 		if !changed && next.Status.ObservedGeneration == condition.ObservedGeneration {
 			return nil
 		}

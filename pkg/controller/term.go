@@ -101,6 +101,7 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 		sources: sources{
 			template:  l.current,
 			inputs:    l.inputs,
+			documents: l.documents,
 			gate:      l.gate,
 			checkSize: func(o *checkpoint.Output) error { return publish.CheckSize(o, settings) },
 			changed:   l.changed,

@@ -18,6 +18,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/generated/informers/externalversions"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
 )
 
@@ -82,6 +83,9 @@ func (c *Controller) watch(ctx, life context.Context) (stop func(), err error) {
 	c.inputs = render.NewInputs(life, render.InputsConfig{
 		Client: c.dynamic, Discovery: c.discovery, Namespace: c.options.Namespace, Changed: c.changed.raise,
 	})
+	c.documents = httpsource.New(life, httpsource.Config{
+		Changed: c.changed.raise, Metrics: c.documentMetrics, Transport: c.documentTransport,
+	})
 	only := fields.OneTermEqualSelector("metadata.name", c.options.Template).String()
 	template := externalversions.NewSharedInformerFactoryWithOptions(c.haptic, 0,
 		externalversions.WithNamespace(c.options.Namespace),
@@ -116,14 +120,18 @@ func (c *Controller) templateHandler(ctx context.Context) cache.ResourceEventHan
 		if news {
 			// First the watches, so that no render meets a template whose inputs
 			// nobody has begun to read.
-			var resources map[string]v1alpha1.WatchedResource
+			var spec v1alpha1.HAProxyTemplateConfigSpec
 			if template != nil {
-				resources = template.Spec.WatchedResources
+				spec = template.Spec
 			}
-			if err := c.inputs.Update(resources); err != nil {
-				// The next render says the same to the template's owner.
+			// The next render says the same to the template's owner.
+			if err := c.inputs.Update(spec.WatchedResources); err != nil {
 				klog.FromContext(ctx).V(2).Info("Kept the previous watches", "err", err)
 			}
+			if err := c.documents.Update(spec.HTTPResources); err != nil {
+				klog.FromContext(ctx).V(2).Info("Kept the previous documents", "err", err)
+			}
+			c.documents.Retry()
 		}
 		c.mu.Lock()
 		c.template = template

@@ -38,7 +38,7 @@ var layers = [][]string{
 	{"pkg/agent/client", "pkg/agent/server"},
 	{
 		"pkg/controller/election", "pkg/controller/render", "pkg/controller/gate",
-		"pkg/controller/deploy", "pkg/controller/publish", "pkg/controller/recovery",
+		"pkg/controller/deploy", "pkg/controller/publish", "pkg/controller/recovery", "pkg/controller/httpsource",
 	},
 	{"pkg/controller"},
 	{"cmd/holdfast-apiserver", "cmd/holdfast-controller", "cmd/holdfast-agent", "cmd/kubectl-retained"},

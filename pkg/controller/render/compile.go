@@ -38,6 +38,16 @@ type Renderer struct {
 	sources map[string]string
 	// declared are the paths of all files, for the helpers and the checks.
 	declared map[string]bool
+	// documents are the fetched texts by name.
+	documents map[string]string
+}
+
+// With is the same Renderer for these fetched documents, by the names that
+// httpResources gives them.
+func (r *Renderer) With(documents map[string]string) *Renderer {
+	with := *r
+	with.documents = documents
+	return &with
 }
 
 // fileTemplate is one file that the template object declares. Its path is the

@@ -5,12 +5,12 @@
 // with the part of sprig's functions that reads no clock, environment, network
 // or randomness; lists of objects are sorted, maps are walked in order of their
 // keys. It promises as well that nothing is rendered from half an input: every
-// watched kind has synced, or its absence is an error that names it.
+// watched kind has synced, or its absence is an error that names it. Fetched
+// documents are handed in as texts: a render waits for no network.
 //
 // An error names the template, its line, the expression and the watched object
 // that was being walked. It never quotes what a watched Secret holds.
 //
-// Its limits: there is no source but the Kubernetes API, the names of files are
-// fixed by the template object, and a template that would run longer than
+// Its limits: the names of files are fixed by the template object, and a template that would run longer than
 // Timeout or write more than the agents accept is refused.
 package render

@@ -18,7 +18,8 @@ const (
 	ReasonTemplateInvalid Reason = "TemplateInvalid"
 	// ReasonRenderFailed: a template failed on the data it was given.
 	ReasonRenderFailed Reason = "RenderFailed"
-	// ReasonInputUnavailable: a watched kind is absent, forbidden or not synced.
+	// ReasonInputUnavailable: a watched kind is absent, forbidden or not
+	// synced, or a critical document was never fetched.
 	ReasonInputUnavailable Reason = "InputUnavailable"
 	// ReasonTooLarge: an output exceeds a limit.
 	ReasonTooLarge Reason = "TooLarge"

@@ -15,8 +15,8 @@ import (
 // Timeout bounds one render.
 const Timeout = 30 * time.Second
 
-// Render makes the output of a snapshot. Equal snapshots give equal outputs,
-// whatever the order of their objects. Every failure is an *Error whose text
+// Render makes the output of a snapshot. Equal snapshots and documents give equal
+// outputs, whatever the order of the objects. Every failure is an *Error whose text
 // holds nothing of a watched Secret.
 func (r *Renderer) Render(ctx context.Context, snapshot Snapshot) (*checkpoint.Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
@@ -72,7 +72,7 @@ func (r *Renderer) render(ctx context.Context, snapshot Snapshot) (*checkpoint.O
 
 // start binds the functions to one render.
 func (r *Renderer) start(ctx context.Context, snapshot Snapshot) (*run, error) {
-	now := &run{ctx: ctx, view: newView(snapshot), declared: r.declared}
+	now := &run{ctx: ctx, view: newView(snapshot), declared: r.declared, documents: r.documents}
 	set, err := r.set.Clone()
 	if err != nil {
 		return nil, invalid("", "%w", err)

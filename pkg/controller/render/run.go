@@ -26,7 +26,9 @@ type run struct {
 	ctx      context.Context
 	set      *template.Template
 	declared map[string]bool
-	view     *view
+	// documents are the fetched texts by name.
+	documents map[string]string
+	view      *view
 	// walking are the marks of the ranges under way with the values they walk.
 	walking []walked
 	depth   int
@@ -49,6 +51,7 @@ func (r *run) functions() template.FuncMap {
 		"backend":     r.backend,
 		"certPath":    r.path(certsFolder),
 		"filePath":    r.path(filesFolder),
+		"http":        r.document,
 		"include":     r.include,
 		"lookup":      func(name string, values ...any) ([]any, error) { return r.view.lookup(name, values...) },
 		"mapPath":     r.path(mapsFolder),
@@ -66,6 +69,16 @@ func (r *run) path(folder string) func(string) (string, error) {
 		}
 		return folder + name, nil
 	}
+}
+
+// document is the template function http: the text of a fetched document. It is
+// empty for one that is not critical and was never fetched.
+func (r *run) document(name string) (string, error) {
+	text, ok := r.documents[name]
+	if !ok {
+		return "", fmt.Errorf("%q is not declared in httpResources", name)
+	}
+	return text, nil
 }
 
 // include renders a snippet into a text, which a pipe can indent.
