@@ -25,6 +25,17 @@ const (
 	OpMapReplace OperationKind = "map_replace"
 	// OpCertReplace replaces a certificate by its new file.
 	OpCertReplace OperationKind = "cert_replace"
+	// OpCertAdd stores a new certificate, which nothing uses yet.
+	OpCertAdd OperationKind = "cert_add"
+	// OpCertDelete removes a certificate that nothing uses any more.
+	OpCertDelete OperationKind = "cert_delete"
+	// OpCRTListAdd appends an entry to a crt-list.
+	OpCRTListAdd OperationKind = "crtlist_add"
+	// OpCRTListDelete removes an entry from a crt-list.
+	OpCRTListDelete OperationKind = "crtlist_delete"
+	// OpCAReplace replaces a file of authorities, or of revocations, by its new
+	// file.
+	OpCAReplace OperationKind = "ca_replace"
 )
 
 // OperationKinds are all kinds, in the order in which they are declared.
@@ -32,6 +43,7 @@ func OperationKinds() []OperationKind {
 	return []OperationKind{
 		OpServerAddress, OpServerWeight, OpServerState, OpServerAdd, OpServerDelete,
 		OpMapSet, OpMapAdd, OpMapDelete, OpMapReplace, OpCertReplace,
+		OpCertAdd, OpCertDelete, OpCRTListAdd, OpCRTListDelete, OpCAReplace,
 	}
 }
 
@@ -51,7 +63,8 @@ type Operation struct {
 	Weight   *int64 `json:"weight,omitempty"`
 	Disabled bool   `json:"disabled,omitempty"`
 
-	// Of a map or a certificate.
+	// Of a file that the worker has loaded. Key and Value are those of a row, or
+	// the certificate of a crt-list's entry and the rest of its line.
 	Path  string `json:"path,omitempty"`
 	Key   string `json:"key,omitempty"`
 	Value string `json:"value,omitempty"`

@@ -26,9 +26,10 @@ func fixed() spec {
 		maps: map[string][]MapEntry{"m.map": {{Key: "k1", Value: "a"}, {Key: "k2", Value: "b"}, {Key: "k3", Value: "c"}}},
 		files: map[string]File{
 			"c.pem": {Kind: FileCert, Digest: "one"}, "ca.pem": {Kind: FileCA, Digest: "one"}, "l.txt": {Kind: FileCRTList, Digest: "one"},
-			"note.txt": {Kind: FileGeneral, Digest: "one"}, "page.http": {Kind: FileGeneral, ReloadOnChange: true, Digest: "one"},
+			"d.pem": {Kind: FileCert, Digest: "one"}, "note.txt": {Kind: FileGeneral, Digest: "one"}, "page.http": {Kind: FileGeneral, ReloadOnChange: true, Digest: "one"},
 			"r.pem": {Kind: FileCert, ReloadOnChange: true, Digest: "one"},
 		},
+		lists: map[string][]CRTListEntry{"list.txt": {{Cert: "c.pem"}, {Cert: "d.pem", SNIFilters: []string{"d.example"}}, {Cert: "c.pem", SNIFilters: []string{"c.example"}}}},
 	}
 }
 
@@ -51,6 +52,10 @@ func content(path, text string) func(*spec) {
 }
 
 func rows(rows ...MapEntry) func(*spec) { return func(s *spec) { s.maps["m.map"] = rows } }
+
+func entries(entries ...CRTListEntry) func(*spec) {
+	return func(s *spec) { s.lists = map[string][]CRTListEntry{"list.txt": entries} }
+}
 
 func TestCompose(t *testing.T) {
 	many := make([]MapEntry, maxRowOperations+4)
@@ -91,6 +96,18 @@ func TestCompose(t *testing.T) {
 		{name: "many rows", change: rows(many...), want: replace},
 		{name: "a map whose rows stayed", change: func(s *spec) { s.maps["m.map"] = slices.Clone(s.maps["m.map"]) }},
 		{name: "a certificate", change: content("c.pem", "two"), want: []Operation{{Kind: OpCertReplace, Path: "c.pem"}}},
+		{name: "authorities", change: content("ca.pem", "two"), want: []Operation{{Kind: OpCAReplace, Path: "ca.pem"}}},
+		{name: "an entry more of a certificate that is there", change: entries(append(fixed().lists["list.txt"], CRTListEntry{Cert: "c.pem", SNIFilters: []string{"*.x", "!y.x"},
+			Options: []Keyword{{Name: "alpn", Args: []string{"h2,http/1.1"}}, {Name: "allow-0rtt"}}})...),
+			want: []Operation{{Kind: OpCRTListAdd, Path: "list.txt", Key: "c.pem", Value: "[alpn h2,http/1.1 allow-0rtt] *.x !y.x"}}},
+		{name: "an entry with another filter, the new one first", change: entries(CRTListEntry{Cert: "c.pem"}, fixed().lists["list.txt"][1], CRTListEntry{Cert: "c.pem", SNIFilters: []string{"new.example"}}),
+			want: []Operation{{Kind: OpCRTListAdd, Path: "list.txt", Key: "c.pem", Value: "new.example"}, {Kind: OpCRTListDelete, Path: "list.txt", Key: "c.pem", Value: "c.example"}}},
+		{name: "another certificate in place of one", change: func(s *spec) {
+			entries(CRTListEntry{Cert: "c.pem"}, CRTListEntry{Cert: "c.pem", SNIFilters: []string{"c.example"}}, CRTListEntry{Cert: "e.pem"})(s)
+			delete(s.files, "d.pem")
+			s.files["e.pem"] = File{Kind: FileCert, Digest: "one"}
+		}, want: []Operation{{Kind: OpCertAdd, Path: "e.pem"}, {Kind: OpCRTListAdd, Path: "list.txt", Key: "e.pem"},
+			{Kind: OpCRTListDelete, Path: "list.txt", Key: "d.pem", Value: "d.example"}, {Kind: OpCertDelete, Path: "d.pem"}}},
 		{name: "a file that no worker loads", change: content("note.txt", "two")},
 		{name: "one more of these", change: func(s *spec) { s.files["more.txt"] = File{Kind: FileGeneral} }},
 
@@ -111,11 +128,15 @@ func TestCompose(t *testing.T) {
 		{name: "a keyword that may depend on the address", change: backend("checked", func(b *Backend) {
 			b.Servers[0].Extra, b.Servers[0].Port = []Keyword{{Name: "resolvers", Args: []string{"r"}}}, 7
 		}), reload: true},
-		{name: "a file of certificate authorities", change: content("ca.pem", "two"), reload: true},
-		{name: "a list of certificates", change: content("l.txt", "two"), reload: true},
+		{name: "a list of certificates that nobody recorded", change: content("l.txt", "two"), reload: true},
+		{name: "the first entry of a list", change: entries(fixed().lists["list.txt"][1:]...), reload: true},
+		{name: "another order of a list", change: entries(fixed().lists["list.txt"][0], fixed().lists["list.txt"][2], fixed().lists["list.txt"][1]), reload: true},
+		{name: "an entry that names another file", change: entries(append(fixed().lists["list.txt"], CRTListEntry{Cert: "c.pem", Options: []Keyword{{Name: "ca-file", Args: []string{"ca.pem"}}}})...), reload: true},
+		{name: "an entry that is more than a line", change: entries(append(fixed().lists["list.txt"], CRTListEntry{Cert: "c.pem", SNIFilters: []string{"x\nquit"}})...), reload: true},
+		{name: "a list less", change: func(s *spec) { delete(s.lists, "list.txt") }, reload: true},
 		{name: "a file that asks for a reload", change: content("page.http", "two"), reload: true},
 		{name: "a certificate that does", change: content("r.pem", "two"), reload: true},
-		{name: "a certificate more", change: func(s *spec) { s.files["d.pem"] = File{Kind: FileCert} }, reload: true},
+		{name: "a certificate more", change: func(s *spec) { s.files["e.pem"] = File{Kind: FileCert} }, reload: true},
 		{name: "a certificate less", change: func(s *spec) { delete(s.files, "c.pem") }, reload: true},
 	}
 	for _, tc := range tests {
@@ -174,6 +195,7 @@ func FuzzComposedOperations(f *testing.F) {
 				second.maps[path] = editRows(r, rows)
 			}
 		}
+		second.list(r, editList(r, first.lists["certs.txt"]))
 		from, to := first.plan(t), second.plan(t)
 		ops, ok := Compose(from, to)
 		if !ok {

@@ -11,8 +11,7 @@ import (
 // nobody can change but a reload.
 func (c *composition) sameFrame() bool {
 	if len(c.from.Sections) != len(c.to.Sections) ||
-		!maps.Equal(c.from.Profiles, c.to.Profiles) ||
-		len(c.from.CRTLists) != len(c.to.CRTLists) || len(c.from.CRTLists) > 0 && !reflect.DeepEqual(c.from.CRTLists, c.to.CRTLists) {
+		!maps.Equal(c.from.Profiles, c.to.Profiles) || !c.sameLists() {
 		return false
 	}
 	for i, was := range c.from.Sections {
@@ -43,24 +42,26 @@ func (c *composition) files() bool {
 	if !tiled(c.from, was[ConfigPath]) || !tiled(c.to, now[ConfigPath]) {
 		return false
 	}
-	for path, file := range was {
-		if _, stays := now[path]; !stays && loaded(file) {
-			return false
-		}
+	if !c.newCertificates(was, now) {
+		return false
 	}
 	for _, path := range slices.Sorted(maps.Keys(now)) {
+		if _, stays := was[path]; !stays && now[path].Kind == FileCert {
+			continue
+		}
 		if path != ConfigPath && !c.file(was[path], now[path]) {
 			return false
 		}
 	}
-	return true
+	return c.oldCertificates(was, now)
 }
 
 // file covers one file; was is zero for a new one.
 func (c *composition) file(was, now File) bool {
 	switch {
 	case was == now:
-		return true
+		// A record that changed while its file stayed is not that of the file.
+		return now.Kind != FileCRTList || reflect.DeepEqual(c.from.CRTLists[now.Path], c.to.CRTLists[now.Path])
 	case !loaded(now):
 		return was == File{} || !loaded(was)
 	case was.Kind != now.Kind || was.ReloadOnChange || now.ReloadOnChange:
@@ -69,6 +70,10 @@ func (c *composition) file(was, now File) bool {
 		return c.mapFile(now.Path)
 	case now.Kind == FileCert:
 		return c.add(Operation{Kind: OpCertReplace, Path: now.Path})
+	case now.Kind == FileCA:
+		return c.add(Operation{Kind: OpCAReplace, Path: now.Path})
+	case now.Kind == FileCRTList:
+		return c.crtList(now.Path)
 	}
 	return false
 }

@@ -15,11 +15,14 @@ type worker struct {
 	Servers map[string]map[string]Server
 	Maps    map[string][]MapEntry
 	Certs   map[string]string
+	CAs     map[string]string
+	Lists   map[string][]CRTListEntry
 }
 
 // workerOf is a worker that was loaded with the plan.
 func workerOf(p *Plan) worker {
-	w := worker{Servers: map[string]map[string]Server{}, Maps: map[string][]MapEntry{}, Certs: map[string]string{}}
+	w := worker{Servers: map[string]map[string]Server{}, Maps: map[string][]MapEntry{}, Certs: map[string]string{},
+		CAs: map[string]string{}, Lists: map[string][]CRTListEntry{}}
 	for name, b := range p.Backends {
 		w.Servers[name] = map[string]Server{}
 		for _, s := range b.Servers {
@@ -33,9 +36,15 @@ func workerOf(p *Plan) worker {
 		w.Maps[path] = slices.Clone(m.Entries)
 	}
 	for _, f := range p.Files {
-		if f.Kind == FileCert {
+		switch f.Kind {
+		case FileCert:
 			w.Certs[f.Path] = f.Digest
+		case FileCA:
+			w.CAs[f.Path] = f.Digest
 		}
+	}
+	for path, list := range p.CRTLists {
+		w.Lists[path] = slices.Clone(list.Entries)
 	}
 	return w
 }
@@ -87,13 +96,55 @@ func (w worker) do(t *testing.T, op Operation, to *Plan) {
 	case OpMapReplace:
 		w.Maps[op.Path] = slices.Clone(to.Maps[op.Path].Entries)
 		return
-	case OpCertReplace:
+	case OpCertReplace, OpCertAdd:
+		if _, stored := w.Certs[op.Path]; stored != (op.Kind == OpCertReplace) {
+			refuse("the certificate is there or is not")
+		}
 		w.Certs[op.Path] = byPath(to.Files)[op.Path].Digest
+		return
+	case OpCAReplace:
+		w.CAs[op.Path] = byPath(to.Files)[op.Path].Digest
+		return
+	case OpCertDelete, OpCRTListAdd, OpCRTListDelete:
+		w.list(refuse, op)
 		return
 	default:
 		refuse("unknown kind")
 	}
 	w.Servers[op.Backend][op.Server] = server
+}
+
+// list carries out what concerns crt-lists.
+func (w worker) list(refuse func(string), op Operation) {
+	entries := w.Lists[op.Path]
+	if _, stored := w.Certs[op.Key]; op.Kind == OpCRTListAdd && !stored {
+		refuse("no such certificate")
+	}
+	switch op.Kind {
+	case OpCertDelete:
+		for _, list := range w.Lists {
+			if slices.ContainsFunc(list, func(e CRTListEntry) bool { return e.Cert == op.Path }) {
+				refuse("the certificate is in use")
+			}
+		}
+		delete(w.Certs, op.Path)
+	case OpCRTListAdd:
+		filters := strings.Fields(op.Value[strings.Index(op.Value, "]")+1:])
+		entry := CRTListEntry{Cert: op.Key, SNIFilters: filters}
+		if strings.HasPrefix(op.Value, "[") {
+			words := strings.Fields(op.Value[1:strings.Index(op.Value, "]")])
+			entry.Options = []Keyword{{Name: words[0], Args: words[1:]}}
+		}
+		w.Lists[op.Path] = append(entries, entry)
+	case OpCRTListDelete:
+		at := slices.IndexFunc(entries, func(e CRTListEntry) bool {
+			return e.Cert == op.Key && slices.Equal(e.SNIFilters, strings.Fields(op.Value[strings.Index(op.Value, "]")+1:]))
+		})
+		if at <= 0 {
+			refuse("no such entry, or the first one")
+		}
+		w.Lists[op.Path] = slices.Delete(entries, at, at+1)
+	}
 }
 
 // spec is what a plan is made of in these tests.
@@ -102,6 +153,7 @@ type spec struct {
 	backends map[string]Backend // bodies are in BodyDigest, as text
 	maps     map[string][]MapEntry
 	files    map[string]File // kind, flag and, as text, content in Digest
+	lists    map[string][]CRTListEntry
 }
 
 // plan digests as a renderer does.
@@ -136,6 +188,14 @@ func (s spec) plan(t *testing.T) *Plan {
 		p.Maps[path] = Map{Path: path, Ordered: true, Entries: s.maps[path]}
 		p.Files = append(p.Files, File{Path: path, Kind: FileMap, Digest: DigestString(text), Size: int64(len(text))})
 	}
+	for _, path := range slices.Sorted(maps.Keys(s.lists)) {
+		text := fmt.Sprint(s.lists[path])
+		if p.CRTLists == nil {
+			p.CRTLists = map[string]CRTList{}
+		}
+		p.CRTLists[path] = CRTList{Path: path, Entries: s.lists[path]}
+		p.Files = append(p.Files, File{Path: path, Kind: FileCRTList, Digest: DigestString(text), Size: int64(len(text))})
+	}
 	id, err := p.ComputeID()
 	if err != nil {
 		t.Fatal(err)
@@ -162,12 +222,45 @@ func editRows(r *rand.Rand, rows []MapEntry) []MapEntry {
 	return rows
 }
 
+// editList makes a few of the changes that single entries go through.
+func editList(r *rand.Rand, entries []CRTListEntry) []CRTListEntry {
+	entries = slices.Clone(entries)
+	for range r.IntN(3) {
+		if len(entries) > 1 {
+			at := 1 + r.IntN(len(entries)-1)
+			entries = slices.Delete(entries, at, at+1)
+		}
+	}
+	for range r.IntN(4) {
+		entry := CRTListEntry{Cert: fmt.Sprint("l", r.IntN(4), ".pem"), SNIFilters: []string{fmt.Sprint(r.IntN(1000000), ".example")}}
+		if r.IntN(3) == 0 {
+			entry.Options = []Keyword{{Name: "alpn", Args: []string{"h2"}}}
+		}
+		entries = append(entries, entry)
+	}
+	return entries
+}
+
+// list has the spec hold the list, and the certificates that it names.
+func (s *spec) list(r *rand.Rand, entries []CRTListEntry) {
+	s.lists, s.files = map[string][]CRTListEntry{"certs.txt": entries}, maps.Clone(s.files)
+	listed := listedIn(&Plan{CRTLists: map[string]CRTList{"certs.txt": {Entries: entries}}})
+	for cert := range listed {
+		if _, there := s.files[cert]; !there {
+			s.files[cert] = File{Kind: FileCert, Digest: fmt.Sprint(r.IntN(3))}
+		}
+	}
+	maps.DeleteFunc(s.files, func(path string, f File) bool { return f.Kind == FileCert && !listed[path] })
+}
+
 // randomSpec draws from so few names that most of two draws overlap.
 func randomSpec(r *rand.Rand) spec {
 	s := spec{
 		core: "global\n", backends: map[string]Backend{}, maps: map[string][]MapEntry{},
-		files: map[string]File{"c.pem": {Kind: FileCert, Digest: fmt.Sprint(r.IntN(3))}, "n.txt": {Kind: FileGeneral, Digest: fmt.Sprint(r.IntN(3))}},
+		files: map[string]File{"c.pem": {Kind: FileCert, Digest: fmt.Sprint(r.IntN(3))}, "n.txt": {Kind: FileGeneral, Digest: fmt.Sprint(r.IntN(3))},
+			"ca.pem": {Kind: FileCA, Digest: fmt.Sprint(r.IntN(3))}},
 	}
+	s.list(r, editList(r, []CRTListEntry{{Cert: "c.pem"}}))
 	for _, name := range []string{"a", "b"} {
 		backend := Backend{Shape: ShapeDynamic, Balance: "roundrobin", BodyDigest: "body"}
 		for i := range 4 {

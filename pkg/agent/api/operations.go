@@ -81,36 +81,78 @@ func checkOp(op plan.Operation, files map[string]string) string {
 	case plan.OpServerState:
 		rest.Disabled = false
 	case plan.OpServerDelete:
-	case plan.OpMapSet, plan.OpMapAdd, plan.OpMapDelete:
+	default:
+		return checkFileOp(op, files)
+	}
+	if problem != "" {
+		return problem
+	}
+	if !serverName.MatchString(op.Backend) || !serverName.MatchString(op.Server) {
+		return "backend and server must have HAProxy's own names"
+	}
+	rest.Backend, rest.Server = "", ""
+	if rest != (plan.Operation{}) {
+		return "has members of another kind"
+	}
+	return ""
+}
+
+// fileKinds are the kinds of files that operations are about.
+var fileKinds = map[plan.OperationKind]string{
+	plan.OpMapSet: KindMap, plan.OpMapAdd: KindMap, plan.OpMapDelete: KindMap, plan.OpMapReplace: KindMap,
+	plan.OpCertReplace: KindCert, plan.OpCertAdd: KindCert,
+	plan.OpCRTListAdd: KindCRTList, plan.OpCRTListDelete: KindCRTList, plan.OpCAReplace: KindCA,
+}
+
+// checkFileOp is checkOp for what is about a file.
+func checkFileOp(op plan.Operation, files map[string]string) string {
+	rest := op
+	rest.Kind, rest.Path = "", ""
+	problem := ""
+	switch op.Kind {
+	case plan.OpMapSet, plan.OpMapAdd:
+		problem = checkRow(op)
+		rest.Key, rest.Value = "", ""
+	case plan.OpMapDelete:
 		problem = checkRow(op)
 		rest.Key = ""
-		if op.Kind != plan.OpMapDelete {
-			rest.Value = ""
+	case plan.OpMapReplace, plan.OpCertReplace, plan.OpCertAdd, plan.OpCAReplace:
+	case plan.OpCertDelete:
+		if files[op.Path] != "" || ValidatePath(op.Path) != nil {
+			problem = "path must be that of a file that goes"
 		}
-	case plan.OpMapReplace, plan.OpCertReplace:
+	case plan.OpCRTListAdd, plan.OpCRTListDelete:
+		problem = checkEntry(op, files)
+		rest.Key, rest.Value = "", ""
 	default:
 		return "is not a kind"
 	}
 	if problem != "" {
 		return problem
 	}
-	if strings.HasPrefix(string(op.Kind), "server_") {
-		if !serverName.MatchString(op.Backend) || !serverName.MatchString(op.Server) {
-			return "backend and server must have HAProxy's own names"
-		}
-		rest.Backend, rest.Server = "", ""
-	} else {
-		want := KindMap
-		if op.Kind == plan.OpCertReplace {
-			want = KindCert
-		}
-		if files[op.Path] != want {
-			return "path must be a file of kind " + want
-		}
-		rest.Path = ""
+	if want := fileKinds[op.Kind]; want != files[op.Path] {
+		return "path must be a file of kind " + want
 	}
 	if rest != (plan.Operation{}) {
 		return "has members of another kind"
+	}
+	return ""
+}
+
+// listEntry is what may follow the certificate in a crt-list: options, none of
+// which names a file, and filters.
+var listEntry = regexp.MustCompile(`^(\[[A-Za-z0-9_.,:/+@= -]+\]( |$))?([A-Za-z0-9!*_.-]+( |$))*$`)
+
+func checkEntry(op plan.Operation, files map[string]string) string {
+	switch {
+	case op.Kind == plan.OpCRTListAdd && files[op.Key] != KindCert:
+		return "key must be a file of kind " + KindCert
+	case ValidatePath(op.Key) != nil:
+		return "key must be the path of a certificate"
+	case len(op.Value) > MaxLineBytes/2:
+		return fmt.Sprintf("entry exceeds %d bytes", MaxLineBytes/2)
+	case strings.HasSuffix(op.Value, " ") || !listEntry.MatchString(op.Value):
+		return "value must be options and filters that stand by themselves"
 	}
 	return ""
 }

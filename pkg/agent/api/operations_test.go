@@ -12,7 +12,8 @@ import (
 func withOps(ops ...plan.Operation) Manifest {
 	m := validManifest()
 	m.ExpectedPrevPlanID, m.ExpectedPrevPlanProof = m.PlanID, m.PlanProof
-	m.Files = append(m.Files, Declare(FileSpec{Path: "a.map", Kind: KindMap}, nil), Declare(FileSpec{Path: "a.pem", Kind: KindCert}, nil))
+	m.Files = append(m.Files, Declare(FileSpec{Path: "a.map", Kind: KindMap}, nil), Declare(FileSpec{Path: "a.pem", Kind: KindCert}, nil),
+		Declare(FileSpec{Path: "a.txt", Kind: KindCRTList}, nil), Declare(FileSpec{Path: "ca.pem", Kind: KindCA}, nil))
 	m.InPlaceOps, m.Ops = true, ops
 	return m
 }
@@ -31,6 +32,11 @@ func everyOp() []plan.Operation {
 		{Kind: plan.OpMapDelete, Path: "a.map", Key: "k"},
 		{Kind: plan.OpMapReplace, Path: "a.map"},
 		{Kind: plan.OpCertReplace, Path: "a.pem"},
+		{Kind: plan.OpCertAdd, Path: "a.pem"},
+		{Kind: plan.OpCertDelete, Path: "gone.pem"},
+		{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "a.pem", Value: "[alpn h2,http/1.1 allow-0rtt] *.example !x.example"},
+		{Kind: plan.OpCRTListDelete, Path: "a.txt", Key: "gone.pem"},
+		{Kind: plan.OpCAReplace, Path: "ca.pem"},
 	}
 }
 
@@ -57,7 +63,9 @@ func TestValidateOps(t *testing.T) {
 			"key": func(o *plan.Operation) { o.Key += "\n" }, "value": func(o *plan.Operation) { o.Value += "\nx" },
 		} {
 			changed := op
-			change(&changed)
+			if change(&changed); name == "path" && op.Kind == plan.OpCertDelete {
+				changed.Path = "a.pem" // any other may be one that goes
+			}
 			refused(t, withOps(changed), "ops[0]", string(op.Kind)+" with another "+name)
 		}
 	}
@@ -92,6 +100,14 @@ func TestValidateOpsRefuses(t *testing.T) {
 		{"a value with space around it", "ops[0]", withOps(row(plan.OpMapSet, "a", " b"))},
 		{"a value of another encoding", "ops[0]", withOps(row(plan.OpMapSet, "a", "\xff"))},
 		{"a row that fits no line", "ops[0]", withOps(row(plan.OpMapAdd, "a", strings.Repeat("x", MaxLineBytes/2)))},
+		{"a certificate of authorities", "ops[0]", withOps(plan.Operation{Kind: plan.OpCertAdd, Path: "ca.pem"})},
+		{"a certificate that leaves the folder", "ops[0]", withOps(plan.Operation{Kind: plan.OpCertDelete, Path: "../x.pem"})},
+		{"an entry of a certificate that is not there", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "b.pem"})},
+		{"an entry with a comment", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "a.pem", Value: "#x"})},
+		{"an entry with two lists of options", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "a.pem", Value: "[alpn h2] [alpn h2]"})},
+		{"an entry of two lines", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "a.pem", Value: "x\nquit"})},
+		{"an entry that ends in a space", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListAdd, Path: "a.txt", Key: "a.pem", Value: "x "})},
+		{"an entry that fits no line", "ops[0]", withOps(plan.Operation{Kind: plan.OpCRTListDelete, Path: "a.txt", Key: "a.pem", Value: strings.Repeat("x", MaxLineBytes)})},
 		{"too many", "ops", withOps(make([]plan.Operation, MaxOps+1)...)},
 	}
 	for _, tc := range tests {
