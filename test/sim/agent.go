@@ -2,6 +2,7 @@ package sim
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"sync"
@@ -264,6 +265,10 @@ func (a *agents) Apply(ctx context.Context, target client.Target, request client
 		}
 		a.begun(a.process, at.name, &request.Manifest)
 		result, refusal = at.apply(target, request)
+		var conflict *client.ConflictError
+		if errors.As(refusal, &conflict) && conflict.Conflict.Reason == api.ReasonStaleEpoch {
+			a.outranked(a.process, &request.Manifest)
+		}
 	})
 	switch {
 	case !answered:

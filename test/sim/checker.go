@@ -21,6 +21,8 @@ type checker interface {
 	loaded(l load)
 	// acknowledged sees every successful result as it reaches its process.
 	acknowledged(process string, m *api.Manifest)
+	// outranked sees every apply that a pod refused because it heard of a later one.
+	outranked(process string, m *api.Manifest)
 }
 
 // sees is a checker that looks at nothing, for others to embed.
@@ -32,6 +34,7 @@ func (sees) replied(string, string, []byte)      {}
 func (sees) begun(string, string, *api.Manifest) {}
 func (sees) loaded(load)                         {}
 func (sees) acknowledged(string, *api.Manifest)  {}
+func (sees) outranked(string, *api.Manifest)     {}
 
 // Invariants of the design's fencing section, as violations name them.
 const (
@@ -50,14 +53,14 @@ const (
 func newCheckers(w *world) []checker {
 	leases := &leaseHistory{w: w}
 	w.leases = leases
-	w.drains = &drainChecker{w: w, acked: map[string]map[string]bool{}}
+	w.drains = &drainChecker{w: w, acked: map[string]map[string]bool{}, refused: map[string]map[string]bool{}}
 	pointers := newPointerChecker(w)
 	w.counter = &counter{leases: leases, pointers: pointers}
 	return []checker{
 		leases,
 		&fleetChecker{w: w, leases: leases},
 		pointers,
-		&writeChecker{w: w, read: map[string]int{}},
+		&writeChecker{w: w, read: map[string]lookAtElection{}},
 		w.drains,
 		&agreementChecker{w: w},
 		&latchChecker{w: w, pointers: pointers, blocked: map[string]int{}},

@@ -66,7 +66,7 @@ func (s *schedule) feed(process string) {
 
 func (s *schedule) chooseFate(i *item) string {
 	p, dice := s.profile, s.rng.IntN(100)
-	if i.target == "get leases "+electionName && s.rng.IntN(100) < p.expire {
+	if i.target == readElection && s.rng.IntN(100) < p.expire {
 		return fateExpired
 	}
 	switch i.class {

@@ -16,15 +16,24 @@ type drainChecker struct {
 	w *world
 	// acked are the plans whose receipts reached a process.
 	acked map[string]map[string]bool
+	// refused are the plans that a pod turned down because it heard of a later
+	// term than the process's: one whose epochs went with both Leases. A leader
+	// raises its epoch over that and tries again; a drain does not wait for it.
+	refused map[string]map[string]bool
 	// released is who released the leader-election Lease, until it is held again.
 	released string
 }
 
 func (d *drainChecker) acknowledged(process string, m *api.Manifest) {
-	if d.acked[process] == nil {
-		d.acked[process] = map[string]bool{}
+	note(d.acked, process, m.PlanID)
+}
+func (d *drainChecker) outranked(process string, m *api.Manifest) { note(d.refused, process, m.PlanID) }
+
+func note(plans map[string]map[string]bool, process, plan string) {
+	if plans[process] == nil {
+		plans[process] = map[string]bool{}
 	}
-	d.acked[process][m.PlanID] = true
+	plans[process][plan] = true
 }
 
 func (d *drainChecker) changed(c fakeapi.Change) {
@@ -44,6 +53,9 @@ func (d *drainChecker) judge(p *process) {
 	intent := d.w.leases.intent()
 	if d.released != p.name || d.w.leases.author != p.name {
 		return // it did not lead, or lost its Lease, or dispatched nothing
+	}
+	if d.refused[p.name][intent.PlanID] && !d.acked[p.name][intent.PlanID] {
+		return // nobody has the output, so there is no receipt to publish
 	}
 	if newest := d.w.pointers.newest(); newest.Checksum != intent.Checksum {
 		d.w.violate(invariantDrain, "%s stopped gracefully; the intent is %s (acknowledged to it: %v), the newest checkpoint %s",

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -18,6 +19,9 @@ import (
 const (
 	maxProcesses = 3
 	maxPods      = 5
+	// overtakeLimit bounds an overtaking. It is the product's limit of one call:
+	// what others have under way when it begins need not have given up.
+	overtakeLimit = 5 * time.Second
 )
 
 // fault is something that can happen to the world.
@@ -39,6 +43,7 @@ func faults() []fault {
 		{"start", 18, (*schedule).startable, func(s *schedule, pod string) error { s.start(pod); return nil }},
 		{"pause", 5, (*schedule).names, func(s *schedule, name string) error { return s.pause(name, true) }},
 		{"resume", 10, (*schedule).pausedNames, func(s *schedule, name string) error { return s.pause(name, false) }},
+		{"overtake", 7, (*schedule).followers, (*schedule).overtake},
 		{"delete lease", 3, leaseNames, (*schedule).deleteLease},
 		{"add pod", 7, (*schedule).roomForPod, func(s *schedule, _ string) error { s.addPod(); return nil }},
 		{"remove pod", 6, (*schedule).podNames, func(s *schedule, name string) error { s.removePod(name); return nil }},
@@ -173,6 +178,38 @@ func (s *schedule) deleteLease(name string) error {
 	for _, p := range s.processes {
 		p.disturbed = true
 	}
+	return nil
+}
+
+// followers are the processes that could take the Lease from its holder.
+func (s *schedule) followers() []string {
+	holder := s.leases.election.Holder
+	if holder == "" {
+		return nil
+	}
+	var out []string
+	for _, p := range s.running() {
+		if !p.stopping && !p.paused && !p.owns(holder) {
+			out = append(out, p.name)
+		}
+	}
+	return out
+}
+
+// overtake lets the clock of a follower jump ahead while the network of all
+// others stands still: whatever they have begun, they find the Lease taken and
+// the retained state claimed in the middle of it.
+func (s *schedule) overtake(name string) error {
+	p := s.process(name)
+	for _, other := range s.running() {
+		other.disturbed = other.disturbed || other != p
+	}
+	s.ahead, s.held = name, func(i *item) bool { return i.process != name }
+	s.deliver(overtakeLimit, func(bool) bool {
+		holder := s.leases.election.Holder
+		return p.owns(holder) && s.leases.intent().Holder == holder
+	})
+	s.ahead, s.held = "", nil
 	return nil
 }
 

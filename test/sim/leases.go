@@ -2,6 +2,7 @@ package sim
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -47,7 +48,7 @@ func (h *leaseHistory) changed(c fakeapi.Change) {
 		}
 		before, holder := h.election.Copy, h.election.Holder
 		h.election = record.ElectionLease(lease)
-		if p := h.w.process(c.Client); p != nil && holder != "" && h.election.Holder == "" && !strings.HasPrefix(holder, p.pod+"_") {
+		if p := h.w.process(c.Client); p != nil && holder != "" && h.election.Holder == "" && !p.owns(holder) {
 			h.w.violate(invariantDrain, "%s releases the lease that %s holds", c.Client, holder)
 		}
 		if adopted := h.intent(); before.Present && !h.election.Copy.Present && before.Intent.HasPlan() &&
@@ -86,6 +87,9 @@ func (h *leaseHistory) judgeRecord(process string, next fencing.Intent) {
 	case before.Claim == "":
 	case next.Claim != before.Claim && next.Epoch <= before.Epoch:
 		h.w.violate(invariantEpochs, "%s claims the retained-state lease in epoch %d over one of epoch %d", process, next.Epoch, before.Epoch)
+	case next.Claim == before.Claim && next.Holder != before.Holder:
+		h.w.violate(invariantIntent, "%s writes plan %q of %s in epoch %d under the claim of %s in epoch %d",
+			process, next.PlanID, next.Holder, next.Epoch, before.Holder, before.Epoch)
 	case next.Epoch < before.Epoch:
 		h.w.violate(invariantEpochs, "%s takes the recorded epoch from %d to %d", process, before.Epoch, next.Epoch)
 	}
@@ -168,31 +172,38 @@ func (f *fleetChecker) loaded(l load) {
 }
 
 // writeChecker judges that whatever a term publishes goes out right behind a
-// look at the Leases: the part of invariant 6 that keeps a replica which lost
-// its Lease from publishing, and recovery from serving what is superseded. A write that a check allowed leaves in the moment
-// in which the check's last answer arrives, since nothing else moves then.
+// look at the Leases that allows it: the part of invariant 6 that keeps a
+// replica which lost its Lease from publishing, and recovery from serving what
+// is superseded. A write that a check allowed leaves in the moment in which the
+// check's last answer arrives, since nothing else moves then. That answer is
+// about L, and whoever took R over shows in it too.
 type writeChecker struct {
 	sees
 	w *world
-	// read is the step in which a process last had an answer about L.
-	read map[string]int
+	// read is what a process last heard about L.
+	read map[string]lookAtElection
+}
+
+// lookAtElection is an answer about L, and the step in which it came.
+type lookAtElection struct {
+	lease fencing.ElectionLease
+	step  int
 }
 
 func (c *writeChecker) replied(process, target string, body []byte) {
-	if target != "get leases "+electionName {
+	if target != readElection {
 		return
 	}
 	var lease coordinationv1.Lease
 	if err := json.Unmarshal(body, &lease); err == nil && lease.Name == electionName {
-		c.read[process] = c.w.step
+		c.read[process] = lookAtElection{record.ElectionLease(&lease), c.w.step}
 	}
 }
 
 func (c *writeChecker) sent(i *item) {
-	step, ok := c.read[i.process]
-	checked := ok && step == c.w.step
-	if i.isRecovery() && !checked {
-		c.w.violate(invariantTerms, "%s sends %q without a check of the intent right before", i.process, i.key)
+	wrong := c.wrong(i.process)
+	if i.isRecovery() && wrong != "" {
+		c.w.violate(invariantTerms, "%s sends %q without a check of the intent right before: %s", i.process, i.key, wrong)
 	}
 	if i.class != classWrite || !isPublication(i.target) {
 		return
@@ -204,7 +215,19 @@ func (c *writeChecker) sent(i *item) {
 			c.w.violate(invariantCollection, "%s sends %q without both preconditions", i.process, i.target)
 		}
 	}
-	if !checked {
-		c.w.violate(invariantDrain, "%s sends %q without a check of the leases right before", i.process, i.target)
+	if wrong != "" {
+		c.w.violate(invariantDrain, "%s sends %q without a check of the leases right before: %s", i.process, i.target, wrong)
 	}
+}
+
+// wrong says why what a process sends now was not allowed by a check, or nothing.
+func (c *writeChecker) wrong(process string) string {
+	look, ok := c.read[process]
+	switch p := c.w.process(process); {
+	case !ok || look.step != c.w.step:
+		return "no answer came"
+	case p != nil && !p.owns(look.lease.Holder):
+		return fmt.Sprintf("the lease is held by %q in epoch %d", look.lease.Holder, look.lease.Epoch)
+	}
+	return ""
 }

@@ -30,6 +30,9 @@ const (
 	fateSkip = "skip"
 )
 
+// readElection is the target of a look at the leader-election Lease.
+const readElection = "get leases " + electionName
+
 var errNetwork = errors.New("simulated network: connection lost")
 
 // item is something that waits on the network until the schedule releases it.
@@ -100,7 +103,7 @@ func newNetwork() *network {
 func (n *network) park(ctx context.Context, i *item) string {
 	i.release = make(chan string, 1)
 	n.mu.Lock()
-	if n.over || n.dead[i.process] {
+	if n.over || n.dead[i.process] || ctx.Err() != nil {
 		n.mu.Unlock()
 		return fateDrop
 	}
@@ -226,6 +229,9 @@ func (w *wire) RoundTrip(request *http.Request) (*http.Response, error) {
 	}
 	if w.isDead(w.process) {
 		return nil, errNetwork
+	}
+	if err := request.Context().Err(); err != nil {
+		return nil, err // it never leaves
 	}
 	i := &item{process: w.process, class: classRead, target: targetOf(request), body: body}
 	i.key = w.process + " " + flow() + " " + i.target

@@ -13,10 +13,10 @@ func (s *schedule) liveness() {
 	if !s.comeToRest(s.unrest) {
 		return
 	}
-	if s.inputs.state == inputsGood && s.rng.IntN(3) == 0 && !s.outage() {
+	if s.inputs.state == inputsGood && s.after.IntN(3) == 0 && !s.outage() {
 		return
 	}
-	if s.inputs.state == inputsGood && s.rng.IntN(2) == 0 {
+	if s.inputs.state == inputsGood && s.after.IntN(2) == 0 {
 		s.lateChange()
 	}
 	for _, p := range s.running() {
@@ -46,14 +46,27 @@ func (s *schedule) comeToRest(wrong func() string) bool {
 func (s *schedule) outage() bool {
 	s.note("outage")
 	s.breakDown()
-	if s.rng.IntN(2) == 0 {
+	if s.after.IntN(2) == 0 {
 		s.repairMeanwhile()
 	} else if !s.comeToRest(s.unrecovered) {
 		return false
 	}
 	s.note("repair")
-	s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
+	s.setInputs(inputs{version: s.after.IntN(s.profile.versions), state: inputsGood})
 	return s.comeToRest(s.unrest)
+}
+
+// openWithOutage brings the fleet to rest, loses every process, and stops where
+// the first successor has claimed the retained state.
+func (s *schedule) openWithOutage() {
+	if !s.comeToRest(s.unrest) {
+		return
+	}
+	s.note("outage")
+	before := s.leases.intent().Epoch
+	s.breakDown()
+	s.settleUntil(func() bool { return s.leases.intent().Epoch > before })
+	s.note("decisions begin")
 }
 
 // repairMeanwhile repairs the inputs while recovery's applies are under way, and
@@ -96,7 +109,7 @@ func (s *schedule) lateChange() {
 			return s.leases.intent().PlanID != before && s.notRunning(s.leases.intent().PlanID) == ""
 		},
 	}
-	stage := s.rng.IntN(len(stages))
+	stage := s.after.IntN(len(stages))
 	s.note("late change, up to stage %d", stage)
 	s.settleUntil(stages[stage])
 }

@@ -36,6 +36,10 @@ func (p *process) ended() bool {
 	}
 }
 
+// owns reports a holder of the Lease that is this process, or another one under
+// its pod's name.
+func (p *process) owns(holder string) bool { return strings.HasPrefix(holder, p.pod+"_") }
+
 // start runs a controller under a pod's name. Two may run under one.
 func (w *world) start(pod string) *process {
 	w.starts[pod]++

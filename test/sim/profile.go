@@ -16,6 +16,10 @@ type profile struct {
 	// requests and replies, of replies that wait, and of a follower whose clock
 	// jumps ahead.
 	fault, wait, drop, cut, hold, expire int
+	// outageFirst lets the decisions begin in an outage, when a fleet at rest has
+	// lost its processes and the first successor has just made its claim: what
+	// disturbs recovery seldom comes about by chance.
+	outageFirst bool
 	// stuck is the chance, one in so many, that an item waits for stuckSteps
 	// decisions.
 	stuck, stuckSteps int
@@ -42,6 +46,7 @@ func newProfile(rng *rand.Rand) profile {
 	for _, needed := range []string{"change inputs", "start", "resume", "reconnect"} {
 		p.faults[needed] = max(1, p.faults[needed])
 	}
+	p.outageFirst = rng.IntN(4) == 0
 	return p
 }
 

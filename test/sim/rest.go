@@ -23,8 +23,8 @@ func (s *schedule) heal() {
 	if len(s.proxies()) == 0 {
 		s.addPod()
 	}
-	if s.inputs.state != inputsGood && s.rng.IntN(3) > 0 {
-		s.setInputs(inputs{version: s.rng.IntN(s.profile.versions), state: inputsGood})
+	if s.inputs.state != inputsGood && s.after.IntN(3) > 0 {
+		s.setInputs(inputs{version: s.after.IntN(s.profile.versions), state: inputsGood})
 	}
 }
 

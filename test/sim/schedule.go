@@ -57,7 +57,10 @@ func Run(t testing.TB, o Options) *Result {
 	//lint:ignore SA1019 see above
 	globalrand.Seed(int64(o.Seed))
 	w := newWorld(t, o.Verbose)
-	s := &schedule{world: w, rng: rand.New(rand.NewPCG(o.Seed, 0x686f6c64)), trace: Trace{Seed: o.Seed}}
+	s := &schedule{
+		world: w, rng: rand.New(rand.NewPCG(o.Seed, 0x686f6c64)), after: rand.New(rand.NewPCG(o.Seed, 0x66617374)),
+		trace: Trace{Seed: o.Seed},
+	}
 	if o.Replay != nil {
 		s.replay = o.Replay.Decisions
 	}
@@ -75,11 +78,15 @@ func Run(t testing.TB, o Options) *Result {
 // schedule makes the decisions.
 type schedule struct {
 	*world
-	rng    *rand.Rand
-	replay []Decision
-	trace  Trace
+	// rng makes the decisions. What follows them has another generator, so that a
+	// replay, which takes no decisions from it, goes on in the same way.
+	rng, after *rand.Rand
+	replay     []Decision
+	trace      Trace
 	// held keeps items waiting outside of decisions.
 	held func(*item) bool
+	// ahead is a process whose clock jumped ahead.
+	ahead string
 }
 
 func (s *schedule) setUp() {
@@ -92,6 +99,9 @@ func (s *schedule) setUp() {
 	}
 	s.start("a")
 	s.start("b")
+	if s.profile.outageFirst {
+		s.openWithOutage()
+	}
 }
 
 // safety makes random decisions, faults among them.
@@ -219,8 +229,16 @@ func (s *schedule) deliver(limit time.Duration, done func(quiet bool) bool) bool
 		if s.verbose {
 			s.note("    deliver %s", items[0].key)
 		}
-		s.network.let(items[0].key, fateDeliver)
+		s.network.let(items[0].key, s.fateOf(items[0]))
 	}
+}
+
+// fateOf is what becomes of an item outside of decisions.
+func (s *schedule) fateOf(i *item) string {
+	if i.process == s.ahead && i.target == readElection && !s.process(s.ahead).owns(s.leases.election.Holder) {
+		return fateExpired
+	}
+	return fateDeliver
 }
 
 // tearDown ends everything of the schedule.

@@ -174,6 +174,12 @@ func (w *world) acknowledged(process string, m *api.Manifest) {
 	}
 }
 
+func (w *world) outranked(process string, m *api.Manifest) {
+	for _, check := range w.checkers {
+		check.outranked(process, m)
+	}
+}
+
 // addPod adds a proxy pod under the bootstrap configuration.
 func (w *world) addPod() {
 	w.mu.Lock()
