@@ -44,6 +44,9 @@ type memory struct {
 	newest, accepted *Content
 	// refusal is why newest may not be used, until it was fetched again.
 	refusal error
+	// blamed is the content and cause of the last refusal, also after it was
+	// fetched again, so that each is told once.
+	blamed string
 	// failure is why the last fetch failed, nil after a good one.
 	failure error
 }

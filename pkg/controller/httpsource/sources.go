@@ -135,13 +135,17 @@ func (s *Sources) Refuse(o *Offer, name string, cause error) {
 		return
 	}
 	each.mu.Lock()
-	refused := each.newest != nil && each.newest == o.choices[name].newest
+	refused, news := each.newest != nil && each.newest == o.choices[name].newest, false
 	if refused {
-		each.refusal = cause
+		blamed := each.newest.Digest + " " + cause.Error()
+		news = each.blamed != blamed
+		each.refusal, each.blamed = cause, blamed
 	}
 	each.mu.Unlock()
 	if refused {
 		s.config.Metrics.refusals.Inc()
+	}
+	if news {
 		klog.FromContext(s.ctx).Info("Refused fetched content, what was accepted before stays in use",
 			"httpResource", name, "url", display(each.settings.url), "digest", o.choices[name].newest.Digest, "err", cause)
 	}

@@ -27,6 +27,9 @@ func (p Place) String() string { return fmt.Sprintf("%s line %d", p.Template, p.
 // renders once more with marks and answers only if the marks changed nothing
 // else, so a wrong place is never named.
 func (r *Renderer) Locate(ctx context.Context, snapshot Snapshot, line int) (Place, bool) {
+	if line < 1 {
+		return Place{}, false
+	}
 	now, err := r.start(ctx, snapshot)
 	if err != nil {
 		return Place{}, false
