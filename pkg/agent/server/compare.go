@@ -58,6 +58,9 @@ func (a *agent) compareAt(ctx context.Context, with *set, socket, prefix string)
 		{invariant: violationMaps, run: func(ctx context.Context) error { return c.patterns(ctx, "acl") }},
 		{invariant: violationCertificates, run: c.certificates},
 		{invariant: violationServers, run: c.servers},
+		{invariant: violationLists, run: c.crtLists},
+		{invariant: violationAuthorities, run: func(ctx context.Context) error { return c.authorities(ctx, authorityFiles) }},
+		{invariant: violationAuthorities, run: func(ctx context.Context) error { return c.authorities(ctx, revocationFiles) }},
 	}
 	// Side by side: each mostly waits for an answer of many kilobytes.
 	var wg sync.WaitGroup

@@ -49,18 +49,18 @@ func (p *pod) crashAt(step int64, restartHAProxy bool) bool {
 	before, next := p.served(), fmt.Sprintf("round %d", step)
 	var count atomic.Int64
 	var at atomic.Value
-	p.agent.disk.before = func(what string) error {
+	p.agent.disk.intercept(func(what string) error {
 		if count.Add(1) < step {
 			return nil
 		}
 		at.CompareAndSwap(nil, what)
 		return errCrash
-	}
+	})
 	o := p.output(next).with("a.map", next+"\n").with("keep.map", "k v\n")
 	_, err := p.client.Apply(t.Context(), p.target, p.request(o))
 	crashed := count.Load() >= step
 	p.stop()
-	p.agent.disk.before = nil
+	p.agent.disk.intercept(nil)
 	if restartHAProxy {
 		p.killHAProxy()
 		p.startHAProxy()
@@ -119,16 +119,16 @@ func TestP20FullDisk(t *testing.T) {
 	p.mustLoad(p.output("before"))
 	for step := int64(1); ; step++ {
 		var count atomic.Int64
-		p.agent.disk.before = func(string) error {
+		p.agent.disk.intercept(func(string) error {
 			if count.Add(1) == step {
 				return syscall.ENOSPC
 			}
 			return nil
-		}
+		})
 		next := fmt.Sprintf("round %d", step)
 		result, err := p.client.Apply(t.Context(), p.target, p.request(p.output(next)))
 		failed := count.Load() >= step
-		p.agent.disk.before = nil
+		p.agent.disk.intercept(nil)
 		state, got := p.state(true), p.served()
 		if state.Phase != api.PhaseConfigured || state.InvariantViolation != "" {
 			t.Fatalf("step %d: phase %s, violation %q, apply %+v %v", step, state.Phase, state.InvariantViolation, result, err)
@@ -155,12 +155,13 @@ func TestInitialiseCrashAtEveryStep(t *testing.T) {
 			t.Skip("temporary folder has too long a name")
 		}
 		count := 0
-		d := &disk{before: func(string) error {
+		d := &disk{}
+		d.intercept(func(string) error {
 			if count++; count >= step {
 				return errCrash
 			}
 			return nil
-		}}
+		})
 		err = initialise(t.Context(), d, l, nil)
 		if (err == nil) != (count < step) {
 			t.Fatalf("step %d: %v", step, err)

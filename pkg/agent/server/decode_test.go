@@ -113,12 +113,13 @@ func TestSlots(t *testing.T) {
 func TestCarryCopiesWhereLinksFail(t *testing.T) {
 	l := layout{dir: t.TempDir()}
 	fail := false
-	d := &disk{before: func(step string) error {
+	d := &disk{}
+	d.intercept(func(step string) error {
 		if fail && strings.HasPrefix(step, "link ") {
 			return errors.New("invalid cross-device link")
 		}
 		return nil
-	}}
+	})
 	s := newSlots(d, l)
 	source, err := newStaging(s)
 	must(t, err)

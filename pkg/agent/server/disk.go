@@ -6,18 +6,19 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 )
 
 // disk performs every change the agent makes to its folder. Each call is one
 // step; before runs ahead of each and may refuse it, which is how the tests end
 // the process, or fill the disk, at every step in turn.
 type disk struct {
-	before func(step string) error
+	before atomic.Pointer[func(step string) error]
 }
 
 func (d *disk) step(verb, path string, act func() error) error {
-	if d.before != nil {
-		if err := d.before(verb + " " + path); err != nil {
+	if before := d.before.Load(); before != nil {
+		if err := (*before)(verb + " " + path); err != nil {
 			return fmt.Errorf("%s %s: %w", verb, path, err)
 		}
 	}

@@ -86,6 +86,7 @@ func (s *slowReader) Read(b []byte) (int, error) {
 func TestSlowUploadIsGivenUp(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)
+	p.patience = time.Second
 	files := p.listing()
 	began := time.Now()
 	status, answer := p.send(http.MethodPost, api.RouteApply, http.Header{"Content-Type": {"multipart/form-data; boundary=x"}},

@@ -64,19 +64,19 @@ func TestP20CrashAtEveryExchange(t *testing.T) {
 	worker := p.state(true).HAProxy
 	for step := int64(1); ; step++ {
 		var count atomic.Int64
-		p.agent.disk.before = func(string) error {
+		p.agent.disk.intercept(func(string) error {
 			if count.Add(1) < step {
 				return nil
 			}
 			return errCrash
-		}
+		})
 		next := fmt.Sprint(step)
 		request := p.request(p.output("one").with("notes.txt", next))
 		before := p.state(false).AppliedPlanID
 		_, err := p.client.Apply(t.Context(), p.target, request)
 		crashed := count.Load() >= step
 		p.stop()
-		p.agent.disk.before = nil
+		p.agent.disk.intercept(nil)
 		p.startAgent()
 		state := p.state(true)
 		what := fmt.Sprintf("step %d (apply: %v)", step, err)

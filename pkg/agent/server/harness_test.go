@@ -31,25 +31,35 @@ const (
 
 // pod is one proxy pod on this machine: a folder, HAProxy, an agent, a client.
 type pod struct {
-	t       *testing.T
-	dir     string
-	layout  layout
-	port    int // of the frontend
-	agentAt string
-	haproxy *exec.Cmd
-	log     *lockedBuffer
-	certs   *authority
-	disk    *disk
-	wait    time.Duration
-	pace    time.Duration
-	maxOld  int             // zero: the default
-	second  int             // another port of the frontend, once it is asked for
-	logs    context.Context // carries the logger of agents
-	agent   *agent
-	stop    func()
-	client  *client.Client
-	target  client.Target
-	seq     uint64
+	t        *testing.T
+	dir      string
+	layout   layout
+	port     int // of the frontend
+	agentAt  string
+	haproxy  *exec.Cmd
+	log      *lockedBuffer
+	certs    *authority
+	disk     *disk
+	wait     time.Duration
+	pace     time.Duration
+	patience time.Duration   // with one upload; zero: the default
+	maxOld   int             // zero: the default
+	second   int             // another port of the frontend, once it is asked for
+	logs     context.Context // carries the logger of agents
+	agent    *agent
+	stop     func()
+	client   *client.Client
+	target   client.Target
+	seq      uint64
+}
+
+// intercept has before run ahead of each further step, or nothing.
+func (d *disk) intercept(before func(step string) error) {
+	if before == nil {
+		d.before.Store(nil)
+		return
+	}
+	d.before.Store(&before)
 }
 
 // newPod lays out the folder and starts HAProxy and an agent.

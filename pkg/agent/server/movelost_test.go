@@ -70,16 +70,16 @@ func TestP20CrashAtEveryOperation(t *testing.T) {
 		request := p.request(next)
 		request.Manifest.InPlaceOps = true
 		request.Manifest.Ops = []plan.Operation{{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "k", Value: value}}
-		p.agent.disk.before = func(string) error {
+		p.agent.disk.intercept(func(string) error {
 			if count.Add(1) < step {
 				return nil
 			}
 			return errCrash
-		}
+		})
 		_, err := p.client.Apply(t.Context(), p.target, request)
 		crashed := count.Load() >= step
 		p.stop()
-		p.agent.disk.before = nil
+		p.agent.disk.intercept(nil)
 		p.startAgent()
 		state := p.state(true)
 		what := fmt.Sprintf("step %d (apply: %v)", step, err)
@@ -117,7 +117,7 @@ func TestAWorkerLostAtTheSwitch(t *testing.T) {
 	request.Manifest.InPlaceOps = true
 	request.Manifest.Ops = []plan.Operation{{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "x"}}
 	worker, restarted := p.state(true).HAProxy, false
-	p.agent.disk.before = func(step string) error {
+	p.agent.disk.intercept(func(step string) error {
 		if restarted || step != "rename "+p.layout.current() {
 			return nil
 		}
@@ -135,13 +135,13 @@ func TestAWorkerLostAtTheSwitch(t *testing.T) {
 				return err
 			}
 		}
-	}
+	})
 	result, err := p.client.Apply(t.Context(), p.target, request)
 	must(t, err)
 	if !restarted || result.Mode != api.OutcomeReload || len(result.OpResults) != 1 {
 		t.Fatalf("ended as %s: %+v", result.Mode, result)
 	}
-	p.agent.disk.before = nil
+	p.agent.disk.intercept(nil)
 	p.mustRun(next, "after the worker was lost")
 	p.mustMove(start, plan.Operation{Kind: plan.OpMapSet, Path: "maps/hosts.map", Key: "b.example", Value: "two words"})
 	p.checkNoLeftovers("afterwards")

@@ -30,7 +30,12 @@ var since = map[plan.OperationKind][2]int{
 	plan.OpServerAddress: {1, 8}, plan.OpServerWeight: {1, 8}, plan.OpServerState: {1, 8},
 	plan.OpServerAdd: {2, 6}, plan.OpServerDelete: {2, 6},
 	plan.OpMapSet: {2, 0}, plan.OpMapAdd: {2, 0}, plan.OpMapDelete: {2, 0}, plan.OpMapReplace: {2, 4},
-	plan.OpCertReplace: {2, 2},
+	plan.OpCertReplace: {2, 2}, plan.OpCertAdd: {2, 2}, plan.OpCertDelete: {2, 2},
+	plan.OpCRTListAdd: {2, 2}, plan.OpCRTListDelete: {2, 2},
+	// It came with 2.5, with a fault that was mended in later releases of 3.2: the
+	// worker no longer serves what its certificates are replaced by, and a second
+	// replacement ends it.
+	plan.OpCAReplace: {3, 2},
 }
 
 // kindsOf are the kinds that a version of HAProxy has; an unknown one has none.
@@ -97,7 +102,11 @@ type refusal string
 
 func (r refusal) Error() string { return string(r) }
 
-const refusedByWorker = refusal("the worker refused it")
+const (
+	refusedByWorker = refusal("the worker refused it")
+	refusedBySize   = refusal("it exceeds what HAProxy takes at once")
+	errNotLoaded    = refusal("the worker has no such file")
+)
 
 // run carries out operations until one fails.
 func (o *operator) run(ctx context.Context, ops []plan.Operation) ([]api.OpResult, error) {
@@ -135,6 +144,14 @@ func (o *operator) do(ctx context.Context, op plan.Operation) error {
 		return o.replaceMap(ctx, op.Path)
 	case plan.OpCertReplace:
 		return o.replaceCertificate(ctx, op.Path)
+	case plan.OpCertAdd:
+		return o.addCertificate(ctx, op.Path)
+	case plan.OpCertDelete:
+		return o.deleteCertificate(ctx, op.Path)
+	case plan.OpCRTListAdd, plan.OpCRTListDelete:
+		return o.changeEntry(ctx, op)
+	case plan.OpCAReplace:
+		return o.replaceAuthorities(ctx, op.Path)
 	}
 	return refusal("not a kind that is known here")
 }
@@ -144,7 +161,7 @@ func (o *operator) do(ctx context.Context, op plan.Operation) error {
 func (o *operator) ask(ctx context.Context, command string) (string, error) {
 	line, payload, _ := strings.Cut(command, "\n")
 	if len(line) > api.MaxLineBytes || len(payload) > api.MaxLineBytes {
-		return "", refusal("it exceeds what HAProxy takes at once")
+		return "", refusedBySize
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
@@ -240,7 +257,7 @@ func known(loaded []string, file string) error {
 		}
 	}
 	if !found {
-		return refusal("the worker has no such file")
+		return errNotLoaded
 	}
 	return nil
 }

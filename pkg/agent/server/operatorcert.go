@@ -12,72 +12,91 @@ import (
 // plainPath is what can be an argument as it stands.
 var plainPath = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9_./-]*$`)
 
-// replaceCertificate changes a certificate in one transaction, which is gone
-// when this returns, one way or the other.
-func (o *operator) replaceCertificate(ctx context.Context, file string) error {
-	content, err := o.root.ReadFile(file)
-	if err != nil {
-		return err
-	}
-	payload, err := certificatePayload(content)
-	if err != nil {
-		return err
-	}
-	want, err := (&comparison{root: o.root}).fingerprint(file)
-	if err != nil {
-		return err
-	}
-	if err := o.checkCertificate(ctx, file); err != nil {
-		return err
-	}
-	err = o.transact(ctx, file, payload, want)
-	if err != nil {
-		// In doubt too: an open transaction would block the next one.
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-		defer cancel()
-		_, _ = o.ask(ending, "abort ssl cert "+file) // none is open, then
-	}
-	return err
+// certificateChange is what one transaction is to do.
+type certificateChange struct {
+	file    string
+	payload string
+	want    string // fingerprint
+	// used: the worker serves it, before and after.
+	used bool
 }
 
-// checkCertificate requires that the file alone is the certificate.
-func (o *operator) checkCertificate(ctx context.Context, file string) error {
+// replaceCertificate changes a certificate in one transaction.
+func (o *operator) replaceCertificate(ctx context.Context, file string) error {
+	payload, want, err := o.certificate(file)
+	if err != nil {
+		return err
+	}
+	loaded, err := o.loadedCertificates(ctx, file)
+	if err != nil {
+		return err
+	}
+	if err := known(loaded, file); err != nil {
+		return err
+	}
+	return o.transactCertificate(ctx, certificateChange{file: file, payload: payload, want: want, used: true})
+}
+
+// certificate reads a certificate of the set.
+func (o *operator) certificate(file string) (payload, fingerprint string, err error) {
+	content, err := o.root.ReadFile(file)
+	if err != nil {
+		return "", "", err
+	}
+	if payload, err = certificatePayload(content); err != nil {
+		return "", "", err
+	}
+	fingerprint, err = (&comparison{root: o.root}).fingerprint(file)
+	return payload, fingerprint, err
+}
+
+// loadedCertificates names what the worker has, if the file alone can be one
+// certificate of it and no transaction is open.
+func (o *operator) loadedCertificates(ctx context.Context, file string) ([]string, error) {
 	if !plainPath.MatchString(file) {
-		return refusal("its name cannot be given to the worker")
+		return nil, refusal("its name cannot be given to the worker")
 	}
 	for other := range o.files {
 		// Keys, OCSP answers and issuers may lie beside a certificate.
 		if strings.HasPrefix(other, file+".") {
-			return refusal("another file may belong to it")
+			return nil, refusal("another file may belong to it")
 		}
 	}
 	answer, err := o.ask(ctx, "show ssl cert")
 	if err != nil {
-		return err
+		return nil, err
 	}
 	loaded := strings.Split(answer, "\n")
 	for _, name := range loaded {
 		if strings.HasPrefix(name, "*") {
-			return refusal("somebody else's transaction is open")
+			return nil, refusal("somebody else's transaction is open")
 		}
 	}
-	return known(loaded, file)
+	return loaded, nil
+}
+
+// transactCertificate leaves no transaction open, one way or the other.
+func (o *operator) transactCertificate(ctx context.Context, change certificateChange) error {
+	err := o.transact(ctx, change)
+	if err != nil {
+		// In doubt too: an open transaction would block the next one.
+		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+		defer cancel()
+		_, _ = o.ask(ending, "abort ssl cert "+change.file) // none is open, then
+	}
+	return err
 }
 
 // transact commits only what the worker has understood: that certificate, whole.
-func (o *operator) transact(ctx context.Context, file, payload, want string) error {
-	answer, err := o.ask(ctx, "set ssl cert "+file+" <<\n"+payload)
+func (o *operator) transact(ctx context.Context, change certificateChange) error {
+	answer, err := o.ask(ctx, "set ssl cert "+change.file+" <<\n"+change.payload)
 	if err := expect(answer, err, "Transaction created for certificate"); err != nil {
 		return err
 	}
-	for _, name := range []string{"*" + file, file} {
-		if name == file {
-			answer, err := o.ask(ctx, "commit ssl cert "+file)
-			if err != nil {
+	for _, name := range []string{"*" + change.file, change.file} {
+		if name == change.file {
+			if err := o.commit(ctx, "cert", change.file); err != nil {
 				return err
-			}
-			if !strings.HasSuffix(strings.TrimSpace(answer), "Success!") {
-				return refusedByWorker
 			}
 		}
 		shown, err := o.ask(ctx, "show ssl cert "+name)
@@ -85,8 +104,13 @@ func (o *operator) transact(ctx context.Context, file, payload, want string) err
 			return err
 		}
 		_, got, _ := strings.Cut(shown, "SHA1 FingerPrint: ")
-		if got, _, _ = strings.Cut(got, "\n"); !strings.EqualFold(strings.TrimSpace(got), want) {
+		if got, _, _ = strings.Cut(got, "\n"); !strings.EqualFold(strings.TrimSpace(got), change.want) {
 			return refusal("the worker understood another certificate")
+		}
+		// A worker can lose track of what serves a certificate, and then commits
+		// one that nobody is shown.
+		if name == change.file && isUsed(shown) != change.used {
+			return refusal("the worker does not serve what it has")
 		}
 	}
 	return nil
@@ -96,35 +120,44 @@ func (o *operator) transact(ctx context.Context, file, payload, want string) err
 // end it in the middle and have the rest read as commands, so that nothing but
 // the blocks is sent; what is no clear case is left to a reload.
 func certificatePayload(content []byte) (string, error) {
-	var payload strings.Builder
 	certificates, keys := 0, 0
-	rest := content
-	for {
-		block, after := pem.Decode(rest)
-		if block == nil {
-			break
-		}
-		rest = after
+	payload, err := pemPayload(content, func(block *pem.Block) error {
 		switch {
-		case len(block.Headers) > 0:
-			return "", refusal("a block has headers")
 		case block.Type == "CERTIFICATE":
 			certificates++
 		case strings.HasSuffix(block.Type, "PRIVATE KEY") && !strings.Contains(block.Type, "ENCRYPTED"):
 			keys++
 		case block.Type == "DH PARAMETERS" || block.Type == "EC PARAMETERS":
 		default:
-			return "", refusal("a block is of a kind that is not known here")
+			return refusal("a block is of a kind that is not known here")
+		}
+		return nil
+	})
+	switch {
+	case err != nil:
+		return "", err
+	case certificates == 0 || keys != 1:
+		return "", refusal("it is not one key with its certificates")
+	case len(payload) > api.MaxLineBytes:
+		return "", refusedBySize
+	}
+	return payload, nil
+}
+
+// pemPayload is the blocks of a file, each of which has to be accepted.
+func pemPayload(content []byte, accept func(*pem.Block) error) (string, error) {
+	var payload strings.Builder
+	for block, rest := pem.Decode(content); block != nil; block, rest = pem.Decode(rest) {
+		if len(block.Headers) > 0 {
+			return "", refusal("a block has headers")
+		}
+		if err := accept(block); err != nil {
+			return "", err
 		}
 		payload.Write(pem.EncodeToMemory(block))
 	}
-	switch {
-	case certificates == 0 || keys != 1:
-		return "", refusal("it is not one key with its certificates")
-	case strings.Count(string(content), "-----BEGIN") != strings.Count(payload.String(), "-----BEGIN"):
+	if strings.Count(string(content), "-----BEGIN") != strings.Count(payload.String(), "-----BEGIN") {
 		return "", refusal("a block cannot be read")
-	case payload.Len() > api.MaxLineBytes:
-		return "", refusal("it exceeds what HAProxy takes at once")
 	}
 	return payload.String(), nil
 }

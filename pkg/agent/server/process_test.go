@@ -56,14 +56,14 @@ func runDoomedAgent(raw string) error {
 		return err
 	}
 	var count atomic.Int64
-	server.agent.disk.before = func(what string) error {
+	server.agent.disk.intercept(func(what string) error {
 		if _, err := os.Stat(os.Getenv(envArmed)); err != nil || count.Add(1) != step {
 			return nil
 		}
 		fmt.Fprintln(os.Stderr, "killed before:", what)
 		_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		select {} // nothing runs in a process that was killed
-	}
+	})
 	return server.Run(context.Background())
 }
 

@@ -58,7 +58,7 @@ func TestP20RestartBesideTheSwitch(t *testing.T) {
 	p := newPod(t)
 	p.mustLoad(p.rich("start"))
 	next, torn := p.rich("next").with("maps/hosts.map", "other rows\n"), false
-	p.agent.disk.before = func(step string) error {
+	p.agent.disk.intercept(func(step string) error {
 		if torn || step != "rename "+p.layout.current() {
 			return nil
 		}
@@ -69,7 +69,7 @@ func TestP20RestartBesideTheSwitch(t *testing.T) {
 		must(t, err)
 		p.killHAProxy()
 		return p.startTorn(old, staged)
-	}
+	})
 	result := p.apply(next)
 	if !torn || result.Mode != api.OutcomeReload || p.served() != "next" {
 		t.Fatalf("ended as %s and serves %q", result.Mode, p.served())
@@ -86,7 +86,7 @@ func TestP20RestartBesideTheWayBack(t *testing.T) {
 	taken := p.rich("refused").with("maps/hosts.map", "other rows\n")
 	taken[api.ConfigPath] += "    server broken\n"
 	renames := 0
-	p.agent.disk.before = func(step string) error {
+	p.agent.disk.intercept(func(step string) error {
 		if step != "rename "+p.layout.current() {
 			return nil
 		}
@@ -102,7 +102,7 @@ func TestP20RestartBesideTheWayBack(t *testing.T) {
 		writeFile(t, config, strings.Replace(taken[api.ConfigPath], "    server broken\n", "", 1))
 		p.killHAProxy()
 		return p.startTorn(refused, previous)
-	}
+	})
 	if result := p.apply(taken); result.Mode != api.OutcomeRejected || renames != 2 {
 		t.Fatalf("ended as %s after %d switches", result.Mode, renames)
 	}
