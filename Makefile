@@ -38,8 +38,8 @@ test: build test-unit test-sim test-cluster test-integration ## Run every test t
 test-unit: ## Run the unit tests, with the race detector.
 	@echo "test: unit tests with the race detector (the first build takes some minutes)"
 	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /test/sim -e /pkg/agent/server -e /generated/)
-	@echo "test: the agent against HAProxy (its fault hooks and its memory bound do not go with the race detector)"
-	$(GO) test $(GOTESTFLAGS) ./pkg/agent/server
+	@echo "test: the agent against HAProxy, with the race detector"
+	$(GO) test -race $(GOTESTFLAGS) ./pkg/agent/server
 
 SCHEDULES ?= 3000
 SEED ?= 1
