@@ -58,10 +58,16 @@ func (a *agent) apply(ctx context.Context, up *upload) (*api.Result, error) {
 	defer a.release()
 	defer a.publish()
 	result, err := a.applyLocked(ctx, up)
-	if err != nil {
-		return nil, errors.Join(err, up.staging.discard())
+	if err == nil {
+		return result, nil
 	}
-	return result, nil
+	if a.dirty {
+		// What was refused was heard of all the same, before it is answered.
+		if unsaved := a.save(); unsaved != nil {
+			err = unsaved
+		}
+	}
+	return nil, errors.Join(err, up.staging.discard())
 }
 
 func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error) {
@@ -88,11 +94,7 @@ func (a *agent) applyLocked(ctx context.Context, up *upload) (*api.Result, error
 	if baseline == nil && a.journal.TemplateUID == "" {
 		a.journal.TemplateUID, changed = up.templateUID, true
 	}
-	if changed {
-		if err := a.save(); err != nil {
-			return nil, err
-		}
-	}
+	a.dirty = a.dirty || changed // the outcome is written with it
 	if baseline != nil {
 		a.dropOutranked(ctx)
 		return nil, baseline

@@ -36,11 +36,19 @@ const compareTimeout = 8 * time.Second
 // error that says nothing about the worker.
 func (a *agent) compare(ctx context.Context, with *set) error {
 	// Through the master, which knows which worker is the current one.
-	return a.compareAt(ctx, with, a.haproxy.master, fmt.Sprintf("@!%d ", a.seen.Info.PID))
+	return a.compareAt(ctx, with, view{socket: a.haproxy.master, prefix: fmt.Sprintf("@!%d ", a.seen.Info.PID)})
+}
+
+// view is how a worker is read.
+type view struct {
+	socket string
+	prefix string
+	// servers are those of the set's configuration, where they were read already.
+	servers *backends
 }
 
 // compareAt is compare through any socket of the worker.
-func (a *agent) compareAt(ctx context.Context, with *set, socket, prefix string) error {
+func (a *agent) compareAt(ctx context.Context, with *set, at view) error {
 	ctx, cancel := context.WithTimeout(ctx, compareTimeout)
 	defer cancel()
 	root, err := os.OpenRoot(filepath.Join(a.layout.set(with.ID), setFiles))
@@ -48,7 +56,7 @@ func (a *agent) compareAt(ctx context.Context, with *set, socket, prefix string)
 		return err
 	}
 	defer root.Close()
-	c := comparison{root: root, files: with.byPath(), socket: socket, prefix: prefix}
+	c := comparison{root: root, files: with.byPath(), view: at}
 	checks := []struct {
 		invariant string
 		run       func(context.Context) error
@@ -102,10 +110,9 @@ func (a *agent) compareNow(ctx context.Context) error {
 
 // comparison holds one worker against one set.
 type comparison struct {
-	root   *os.Root
-	files  map[string]api.File
-	socket string
-	prefix string
+	view
+	root  *os.Root
+	files map[string]api.File
 }
 
 func (c *comparison) ask(ctx context.Context, command string) (string, error) {
@@ -192,13 +199,16 @@ func (c *comparison) fingerprint(path string) (string, error) {
 }
 
 func (c *comparison) servers(ctx context.Context) error {
-	config, err := c.root.ReadFile(api.ConfigPath)
-	if err != nil {
-		return err
-	}
-	want, ok := configuredServers(string(config))
-	if !ok {
-		return nil
+	want := c.view.servers
+	if want == nil {
+		config, err := c.root.ReadFile(api.ConfigPath)
+		if err != nil {
+			return err
+		}
+		var ok bool
+		if want, ok = configuredServers(string(config)); !ok {
+			return nil
+		}
 	}
 	answer, err := c.ask(ctx, "show servers state")
 	if err != nil {

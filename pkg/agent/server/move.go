@@ -116,19 +116,19 @@ func (a *agent) attempt(ctx context.Context, staged *set, ops []plan.Operation) 
 	if err != nil {
 		return results, err
 	}
-	return results, a.confirm(ctx, staged, ops)
+	return results, a.confirm(ctx, staged, o.servers, ops)
 }
 
 // confirm compares the changed worker with the set. HAProxy 3.0 answers an address
 // and takes it up a moment later, so that one may be waited for.
-func (a *agent) confirm(ctx context.Context, staged *set, ops []plan.Operation) error {
+func (a *agent) confirm(ctx context.Context, staged *set, servers *backends, ops []plan.Operation) error {
 	var deadline time.Time
 	if slices.ContainsFunc(ops, func(op plan.Operation) bool { return op.Kind == plan.OpServerAddress }) {
 		deadline = time.Now().Add(settleTimeout)
 	}
 	for wait := pollStart; ; wait *= 2 {
 		// Its own socket, which led to it just now, is the shorter way.
-		err := a.compareAt(ctx, staged, a.haproxy.worker, "")
+		err := a.compareAt(ctx, staged, view{socket: a.haproxy.worker, servers: servers})
 		var drift *driftError
 		if !errors.As(err, &drift) || drift.invariant != violationServers || time.Now().After(deadline) {
 			return err

@@ -71,13 +71,12 @@ func (a *agent) kinds() map[plan.OperationKind]bool { return kindsOf(a.identity(
 
 // operator gives one worker the operations that lead to one set.
 type operator struct {
-	socket string
-	root   *os.Root // the set's files
-	files  map[string]api.File
-	config string
-	// readable: the servers can be compared afterwards.
-	readable bool
-	maps     map[string]string // numbers by path, once asked for
+	socket  string
+	root    *os.Root // the set's files
+	files   map[string]api.File
+	config  string
+	servers *backends         // nil: conditions decide, so they cannot be compared afterwards
+	maps    map[string]string // numbers by path, once asked for
 }
 
 func newOperator(socket string, l layout, s *set) (*operator, error) {
@@ -90,7 +89,9 @@ func newOperator(socket string, l layout, s *set) (*operator, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	o := &operator{socket: socket, root: root, files: s.byPath(), config: string(config)}
-	_, o.readable = configuredServers(o.config)
+	if servers, ok := configuredServers(o.config); ok {
+		o.servers = servers
+	}
 	return o, nil
 }
 
@@ -123,7 +124,7 @@ func (o *operator) run(ctx context.Context, ops []plan.Operation) ([]api.OpResul
 
 func (o *operator) do(ctx context.Context, op plan.Operation) error {
 	server := op.Backend + "/" + op.Server
-	if op.Backend != "" && !o.readable {
+	if op.Backend != "" && o.servers == nil {
 		return refusal("the configuration has conditions, so the servers could not be compared")
 	}
 	switch op.Kind {

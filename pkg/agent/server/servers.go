@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -21,43 +22,48 @@ type configured struct {
 	disabled bool
 }
 
-// backends are the servers of a configuration by backend and name.
-type backends map[string]*backend
-
-type backend struct {
-	servers map[string]configured
-	// open: it may have servers that no line names.
-	open bool
+// backends are the servers of a configuration. A pod may have thousands, and they
+// are read at every apply in place, so they lie in one list.
+type backends struct {
+	open  map[string]bool // by name of the backend; true: it may have servers that no line names
+	list  []configured
+	index map[serverKey]int
 }
+
+type serverKey struct{ backend, server string }
 
 // configuredServers reads the server lines of a configuration. It reports false
 // when conditions decide what is in force, which only HAProxy can tell.
-func configuredServers(config string) (backends, bool) {
-	found := make(backends)
+func configuredServers(config string) (*backends, bool) {
+	found := &backends{open: make(map[string]bool), index: make(map[serverKey]int)}
 	harmless := true // no default-server line changes weights and states
-	var current *backend
+	current := ""    // the backend that lines belong to, if any
 	for line := range strings.Lines(config) {
-		fields := strings.Fields(line)
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
+		word, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
+		word = strings.TrimRight(word, "\r\n")
+		if word, _, _ = strings.Cut(word, "\t"); word == "" || word[0] == '#' {
 			continue
 		}
-		switch word := fields[0]; {
-		case strings.HasPrefix(word, ".") && word != ".diag" && word != ".notice" && word != ".warning" && word != ".alert":
+		switch {
+		case word[0] == '.' && word != ".diag" && word != ".notice" && word != ".warning" && word != ".alert":
 			return nil, false
-		case (word == "backend" || word == "listen") && len(fields) > 1:
-			current = &backend{servers: make(map[string]configured)}
-			found[fields[1]] = current
+		case word == "backend" || word == "listen":
+			if fields := strings.Fields(line); len(fields) > 1 {
+				current = fields[1]
+				found.open[current] = false
+			}
 		case isSection(word):
-			current = nil
-		case current == nil && word == "default-server" && !isHarmless(fields[1:]):
+			current = ""
+		case word == "default-server" && !isHarmless(strings.Fields(line)[1:]):
 			harmless = false
-		case current == nil:
-		case word == "server" && len(fields) > 2:
-			current.servers[fields[1]] = readServer(fields)
-		case word == "default-server" && !isHarmless(fields[1:]):
-			harmless = false
+		case current == "":
+		case word == "server":
+			if fields := strings.Fields(line); len(fields) > 2 {
+				found.index[serverKey{current, fields[1]}] = len(found.list)
+				found.list = append(found.list, readServer(fields))
+			}
 		case word == "server-template":
-			current.open = true
+			found.open[current] = true
 		}
 	}
 	if !harmless {
@@ -92,12 +98,9 @@ func isHarmless(words []string) bool {
 }
 
 // forget leaves weights and states to what the worker was loaded with.
-func (b backends) forget() {
-	for _, backend := range b {
-		for name, server := range backend.servers {
-			server.whole = false
-			backend.servers[name] = server
-		}
+func (b *backends) forget() {
+	for i := range b.list {
+		b.list[i].whole = false
 	}
 }
 
@@ -138,74 +141,112 @@ const (
 	forcedDrain           = 0x08
 )
 
+// stateColumns are those that are read, in the order of the constants.
+var stateColumns = [...]string{"be_name", "srv_name", "srv_addr", "srv_port", "srv_fqdn", "srv_agent_state", "srv_iweight", "srv_uweight", "srv_admin_state"}
+
+const (
+	columnBackend = iota
+	columnServer
+	columnAddress
+	columnPort
+	columnName
+	columnAgent
+	columnInitialWeight
+	columnWeight
+	columnAdmin
+	columnCount
+)
+
+// serverTable reads the answer line by line without keeping any of it.
+type serverTable struct {
+	at     [columnCount]int // where a column is; -1: not in this version
+	width  int
+	fields []string
+}
+
+// head takes a line that names the columns, if it is one.
+func (t *serverTable) head(line string) bool {
+	rest, ok := strings.CutPrefix(line, "# ")
+	if !ok {
+		return false
+	}
+	names := strings.Fields(rest)
+	t.width = len(names)
+	for i, name := range stateColumns {
+		t.at[i] = slices.Index(names, name)
+	}
+	return true
+}
+
+// row takes a line of values, if it is a whole one.
+func (t *serverTable) row(line string) bool {
+	t.fields = slices.AppendSeq(t.fields[:0], strings.FieldsSeq(line))
+	return t.width > 0 && len(t.fields) >= t.width
+}
+
+func (t *serverTable) value(column int) string {
+	if t.at[column] < 0 {
+		return ""
+	}
+	return t.fields[t.at[column]]
+}
+
 // checkServers compares what "show servers state" tells with the configuration.
 // What health checks, resolvers and agents change is theirs to change.
-func checkServers(answer string, want backends) error {
-	columns := make(map[string]int)
-	seen := make(map[string]map[string]bool, len(want))
+func checkServers(answer string, want *backends) error {
+	var table serverTable
+	shown := make(map[string]bool, len(want.open)) // backends with a line
+	seen := make([]bool, len(want.list))
 	for line := range strings.SplitSeq(answer, "\n") {
-		fields := strings.Fields(line)
-		if rest, ok := strings.CutPrefix(line, "# "); ok {
-			for i, name := range strings.Fields(rest) {
-				columns[name] = i
-			}
+		if table.head(line) || !table.row(line) {
 			continue
 		}
-		if len(fields) < len(columns) || len(columns) == 0 {
-			continue
-		}
-		at := func(name string) string {
-			i, ok := columns[name]
-			if !ok {
-				return ""
-			}
-			return fields[i]
-		}
-		name, server := at("be_name"), at("srv_name")
-		declared := want[name]
-		if declared == nil {
+		backend, name := table.value(columnBackend), table.value(columnServer)
+		open, declared := want.open[backend]
+		if !declared {
 			continue // HAProxy's own, or from a section this does not read
 		}
-		if seen[name] == nil {
-			seen[name] = make(map[string]bool, len(declared.servers))
+		shown[backend] = true
+		i, ok := want.index[serverKey{backend, name}]
+		var server configured
+		switch {
+		case ok:
+			seen[i], server = true, want.list[i]
+		case !open:
+			return &driftError{what: fmt.Sprintf("server %s/%s: is not in the configuration", backend, name)}
 		}
-		seen[name][server] = true
-		if err := checkServer(at, declared); err != nil {
-			return &driftError{what: fmt.Sprintf("server %s/%s: %v", name, server, err)}
+		if err := table.check(server); err != nil {
+			return &driftError{what: fmt.Sprintf("server %s/%s: %v", backend, name, err)}
 		}
 	}
-	for name, servers := range seen {
-		for server := range want[name].servers {
-			if !servers[server] {
-				return &driftError{what: fmt.Sprintf("server %s/%s is not there", name, server)}
-			}
+	for key, i := range want.index {
+		if !seen[i] && shown[key.backend] {
+			return &driftError{what: fmt.Sprintf("server %s/%s is not there", key.backend, key.server)}
 		}
 	}
 	return nil
 }
 
-func checkServer(at func(string) string, declared *backend) error {
-	server, ok := declared.servers[at("srv_name")]
-	if !ok && !declared.open {
-		return fmt.Errorf("is not in the configuration")
-	}
-	if server.known && at("srv_fqdn") == "-" {
-		address, err := netip.ParseAddr(at("srv_addr"))
-		if err != nil || address.Unmap() != server.address.Addr().Unmap() || at("srv_port") != strconv.Itoa(int(server.address.Port())) {
-			return fmt.Errorf("has another address")
+// check compares the row with what its server line says.
+func (t *serverTable) check(server configured) error {
+	if server.known && t.value(columnName) == "-" {
+		address, err := netip.ParseAddr(t.value(columnAddress))
+		port, _ := strconv.ParseUint(t.value(columnPort), 10, 16)
+		if err != nil || address.Unmap() != server.address.Addr().Unmap() || uint16(port) != server.address.Port() {
+			return errors.New("has another address")
 		}
 	}
-	if at("srv_agent_state") != "0" {
+	if t.value(columnAgent) != "0" {
 		return nil // an agent sets weight and state as it likes
 	}
-	weight := at("srv_iweight")
+	weight := t.value(columnInitialWeight)
 	if server.whole {
 		weight = server.weight
 	}
-	if at("srv_uweight") != weight {
-		return fmt.Errorf("has another weight")
+	if t.value(columnWeight) != weight {
+		return errors.New("has another weight")
 	}
-	admin, err := strconv.Atoi(at("srv_admin_state"))
+	admin, err := strconv.Atoi(t.value(columnAdmin))
 	if err != nil {
 		return nil // not shown by this version
 	}
@@ -214,7 +255,7 @@ func checkServer(at func(string) string, declared *backend) error {
 		disabled = server.disabled
 	}
 	if admin&forcedDrain != 0 || (admin&forcedMaintenance != 0) != disabled {
-		return fmt.Errorf("has another state")
+		return errors.New("has another state")
 	}
 	return nil
 }

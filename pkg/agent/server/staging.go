@@ -9,6 +9,8 @@ import (
 	"path"
 	"path/filepath"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
@@ -151,14 +153,17 @@ func (st *staging) finish(s *set) error {
 	if len(s.plan) > 0 {
 		added[setPlan] = s.plan
 	}
-	for _, name := range []string{setPlan, setNonce, setMeta} {
-		content, ok := added[name]
-		if !ok {
-			continue
-		}
-		if err := st.disk.write(filepath.Join(folder, name), content); err != nil {
-			return fmt.Errorf("writing %s: %w", name, err)
-		}
+	var writes errgroup.Group // side by side: each waits for the disk
+	for name, content := range added {
+		writes.Go(func() error {
+			if err := st.disk.write(filepath.Join(folder, name), content); err != nil {
+				return fmt.Errorf("writing %s: %w", name, err)
+			}
+			return nil
+		})
+	}
+	if err := writes.Wait(); err != nil {
+		return err
 	}
 	if err := st.syncFolders(); err != nil {
 		return fmt.Errorf("making set durable: %w", err)
