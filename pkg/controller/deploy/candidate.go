@@ -24,6 +24,9 @@ type Candidate struct {
 	// Redact takes secrets out of a text that quotes the output.
 	Redact func(string) string
 
+	// instead is the recalled output that this one replaces, nil for most.
+	instead *Candidate
+
 	blob  []byte
 	proof string
 	files []api.File

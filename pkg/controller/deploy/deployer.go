@@ -85,9 +85,17 @@ type Deployer struct {
 	// round is held while something is under way.
 	round chan struct{}
 
+	// recall tells a drain of what was recalled meanwhile.
+	recall chan struct{}
+
 	mu       sync.Mutex
 	newest   *Candidate
 	draining bool
+	// recalled are outputs that pods have yet to leave.
+	recalled []*Candidate
+	// serving is what is being brought to pods, and breakOff ends that.
+	serving  *Candidate
+	breakOff context.CancelCauseFunc
 
 	// Only the goroutine that holds round uses these.
 	current     *Candidate
@@ -123,7 +131,8 @@ func New(settings Settings, parts Parts) *Deployer {
 	return &Deployer{
 		settings: settings, agents: parts.Agents, term: parts.Term, fleet: parts.Fleet, sink: parts.Sink,
 		composer: newComposer(parts.Agents),
-		wake:     make(chan struct{}, 1), round: make(chan struct{}, 1), pods: map[string]*podState{},
+		wake:     make(chan struct{}, 1), round: make(chan struct{}, 1), recall: make(chan struct{}, 1),
+		pods: map[string]*podState{},
 	}
 }
 
@@ -167,12 +176,12 @@ func (d *Deployer) Run(ctx context.Context) {
 
 // step does all that is due and tells how long nothing will be.
 func (d *Deployer) step(ctx context.Context) time.Duration {
-	d.mu.Lock()
-	newest, draining := d.newest, d.draining
-	d.mu.Unlock()
-	if draining {
+	if _, draining := d.wish(); draining {
 		return d.settings.DriftInterval
 	}
+	d.undo(ctx)
+	// Read behind the undo: what is recalled from here on is known to the round.
+	newest, _ := d.wish()
 	d.discover()
 	d.tellEpoch(ctx)
 	pause := d.settings.DriftInterval
@@ -229,6 +238,8 @@ func (d *Deployer) serveDue(ctx context.Context, c *Candidate) {
 // as it is through.
 func (d *Deployer) serve(ctx context.Context, c *Candidate, due func(p *podState, now time.Time) bool) {
 	now := time.Now()
+	round, end := d.beginRound(ctx, c)
+	defer end()
 	limit := make(chan struct{}, maxParallel)
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -240,9 +251,9 @@ func (d *Deployer) serve(ctx context.Context, c *Candidate, due func(p *podState
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			entry, err := d.bring(ctx, p.pod, c, p.scheduled)
-			if ctx.Err() != nil {
-				// The term is over; nobody may act on what was found out.
+			entry, err := d.bring(round, p.pod, c, p.scheduled)
+			if round.Err() != nil {
+				// The term or the output is over; nobody may act on what was found out.
 				return
 			}
 			var outranked *outrankedError
@@ -264,7 +275,10 @@ func (d *Deployer) tell(ctx context.Context, p *podState, c *Candidate, err erro
 	logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", p.pod.Name, "plan", c.Output.Plan.ID)
 	var rejected *RejectedError
 	var later *pendingError
+	var kept *KeptError
 	switch {
+	case errors.As(err, &kept):
+		logger.V(2).Info("Pod keeps the output that it loaded", "kept", kept.PlanID)
 	case errors.As(err, &later):
 		logger.V(2).Info("Pod took the output and will load it", "at", later.at)
 	case errors.As(err, &rejected):

@@ -11,6 +11,10 @@
 // of times. One slow or broken pod delays the next output by at most the time
 // that one pod may take.
 //
+// An output that turns out to be refused after it was dispatched is taken back:
+// pods that carry it without having loaded it leave it, those that run it keep
+// it, and all others get the output before once more.
+//
 // Its limits: the only way to a new output is a reload, and a pod that refuses
 // an output keeps what it has until the next output or the next drift check.
 package deploy

@@ -39,6 +39,10 @@ type agent struct {
 	// the feature carries them out, unless it has to reload all the same.
 	inPlace []api.Manifest
 	reloads bool
+	// reverts are the reverts that were carried out; loaded are the files of the
+	// worker.
+	reverts []api.Manifest
+	loaded  map[string]api.FileState
 }
 
 func newAgent(pod Pod) *agent {
@@ -78,6 +82,8 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 	switch {
 	case m.Token.Before(a.fence):
 		return nil, a.conflict(api.ReasonStaleEpoch)
+	case m.Mode == api.ModeRevertLKG:
+		return a.revert(m)
 	case m.ExpectedPrevPlanID != a.state.AppliedPlanID || m.ExpectedPrevPlanProof != a.state.AppliedPlanProof,
 		m.ExpectedPrevToken != a.state.AppliedToken:
 		return nil, a.conflict(api.ReasonPrevMismatch)
@@ -115,6 +121,7 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 			return &api.Result{PlanID: m.PlanID, OK: true, Mode: api.OutcomeRuntime, Plans: a.state.Plans, AppliedToken: m.Token, HAProxy: a.state.HAProxy}, nil
 		}
 	}
+	a.loaded = files
 	a.state.AppliedPlan, a.state.AppliedPlanStored = request.Plan, true
 	a.state.Plans = api.Plans{
 		AppliedPlanID: m.PlanID, AppliedPlanProof: m.PlanProof, RunningPlanID: m.PlanID, RunningPlanProof: m.PlanProof,
@@ -127,6 +134,24 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 		return nil, &client.UnansweredError{Pod: a.pod.Name, Err: errors.New("connection reset")}
 	}
 	return &api.Result{PlanID: m.PlanID, OK: true, Mode: api.OutcomeReload, Plans: a.state.Plans, AppliedToken: m.Token, HAProxy: a.state.HAProxy}, nil
+}
+
+// revert leaves what no worker loaded for what one runs.
+func (a *agent) revert(m api.Manifest) (*api.Result, error) {
+	s := &a.state
+	if s.AppliedPlanID != m.PlanID || s.AppliedPlanProof != m.PlanProof || s.ReloadPendingAt == nil && s.WorkerStatus == api.WorkerOwned {
+		return nil, a.conflict(api.ReasonRevertTargetMismatch)
+	}
+	a.fence = m.Token
+	a.reverts = append(a.reverts, m)
+	s.ReloadPendingAt, s.WorkerStatus = nil, api.WorkerOwned
+	s.AppliedPlanID, s.AppliedPlanProof, s.Files = s.RunningPlanID, s.RunningPlanProof, a.loaded
+	if s.AppliedPlanID != "" {
+		s.AppliedToken = m.Token
+	} else {
+		s.Phase, s.AppliedToken, s.AppliedPlanStored = api.PhaseBootstrap, api.Token{}, false
+	}
+	return &api.Result{PlanID: m.PlanID, OK: true, Mode: api.OutcomeFileOnly, Rollback: true, Plans: s.Plans, HAProxy: s.HAProxy}, nil
 }
 
 func (a *agent) count() int {
@@ -156,7 +181,11 @@ func (a *agent) putOff(m api.Manifest) *api.Result {
 	time.AfterFunc(a.schedule, func() {
 		a.mu.Lock()
 		defer a.mu.Unlock()
+		if a.state.ReloadPendingAt != &at {
+			return // called off
+		}
 		a.state.ReloadPendingAt = nil
+		a.loaded = a.state.Files
 		if refuse != "" {
 			a.state.AppliedPlanID, a.state.AppliedPlanProof = a.state.RunningPlanID, a.state.RunningPlanProof
 			a.state.LastApply = &api.Result{PlanID: m.PlanID, Error: &api.ErrorDetail{Stage: api.StageReload, Message: refuse}}

@@ -71,7 +71,11 @@ func (p *podState) settle(c *Candidate, entry checkpoint.PodEntry, err error, lo
 	pause := backoff(p.failures, longest)
 	var mode api.Outcome
 	var rejected *RejectedError
-	if errors.As(err, &rejected) {
+	var kept *KeptError
+	switch {
+	case errors.As(err, &kept):
+		pause = longest // only another output changes that
+	case errors.As(err, &rejected):
 		// The same bytes at once would be refused again, at the cost of a reload.
 		mode, pause, report.Rejected = api.OutcomeRejected, longest, true
 	}

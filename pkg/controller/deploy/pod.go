@@ -62,6 +62,7 @@ func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate, scheduled b
 	defer cancel()
 	target := d.target(pod)
 	var last error
+	left := false
 	for range maxAttempts {
 		state, err := d.agents.State(ctx, target, client.StateOptions{Verify: true, WithoutPlan: true})
 		if err != nil {
@@ -75,6 +76,14 @@ func (d *Deployer) bring(ctx context.Context, pod Pod, c *Candidate, scheduled b
 		}
 		if detail, refused := c.refusedBy(state); refused && scheduled {
 			return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
+		}
+		again, err := d.makeWay(ctx, target, c, state)
+		if err != nil {
+			return checkpoint.PodEntry{}, err
+		}
+		if again && !left {
+			left = true
+			continue
 		}
 		token := api.Token{LeaderEpoch: d.term.Epoch(), RenderSeq: c.Sequence}
 		request := c.request(state, token)
@@ -121,11 +130,7 @@ func (d *Deployer) resolve(ctx context.Context, err error) error {
 
 func (d *Deployer) judge(pod Pod, c *Candidate, result *api.Result) (checkpoint.PodEntry, error) {
 	if !result.OK {
-		detail := api.ErrorDetail{Message: "no reason given"}
-		if result.Error != nil {
-			detail = *result.Error
-		}
-		return checkpoint.PodEntry{}, &RejectedError{Detail: detail}
+		return checkpoint.PodEntry{}, rejection(result)
 	}
 	said := account{Plans: result.Plans, haproxy: result.HAProxy, mode: result.Mode}
 	if result.Mode == api.OutcomeScheduled {
@@ -136,6 +141,14 @@ func (d *Deployer) judge(pod Pod, c *Candidate, result *api.Result) (checkpoint.
 		return checkpoint.PodEntry{}, d.pending(pod, c, said, at)
 	}
 	return d.proven(pod, c, said)
+}
+
+func rejection(result *api.Result) error {
+	detail := api.ErrorDetail{Message: "no reason given"}
+	if result.Error != nil {
+		detail = *result.Error
+	}
+	return &RejectedError{Detail: detail}
 }
 
 func (d *Deployer) pending(pod Pod, c *Candidate, said account, at time.Time) error {
