@@ -40,6 +40,10 @@ func kindOf(path string) string {
 		return api.KindConfig
 	case strings.HasSuffix(path, ".map"):
 		return api.KindMap
+	case strings.HasPrefix(path, "auth/"):
+		return api.KindCA
+	case strings.HasSuffix(path, ".crtlist"):
+		return api.KindCRTList
 	case strings.HasSuffix(path, ".pem"):
 		return api.KindCert
 	}
@@ -76,11 +80,16 @@ type authority struct {
 
 func newAuthority(t *testing.T) *authority {
 	t.Helper()
+	return namedAuthority(t, "test authority")
+}
+
+func namedAuthority(t *testing.T, name string) *authority {
+	t.Helper()
 	key := newKey(t)
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"},
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name},
 		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
-		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
 	}
 	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
