@@ -11,6 +11,7 @@
 // An error names the template, its line, the expression and the watched object
 // that was being walked. It never quotes what a watched Secret holds.
 //
-// Its limits: the names of files are fixed by the template object, and a template that would run longer than
+// Its limits: the names of files are fixed by the template object, those of
+// certificates apart, and a template that would run longer than
 // Timeout or write more than the agents accept is refused.
 package render

@@ -58,6 +58,7 @@ func fixedFunctions() template.FuncMap {
 		"fromJson":     fromJSON,
 		"fromYaml":     fromYAML,
 		"indent":       indent,
+		"isKeyPair":    isKeyPair,
 		"keys":         keys,
 		"mustFromJson": fromJSON,
 		"nindent":      func(n int, text string) (string, error) { out, err := indent(n, text); return "\n" + out, err },

@@ -1,7 +1,9 @@
 package render
 
 import (
+	"encoding/json"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -229,6 +231,73 @@ func TestRefusedIsABackendThatItsRecordWouldNotTell(t *testing.T) {
 			template: templateOf(head, mapFile("m.map", oneBackend)),
 			want:     Error{Reason: ReasonRenderFailed, Template: "maps/m.map", Line: 1, Value: `backend (dict "name" "b" "servers" (list (dict "name" "s" "address" "10.0.0.1" "port" 80)))`},
 			message:  "error calling backend: backend belongs into haproxyConfig",
+		},
+	})
+}
+
+func TestRefusedIsACertificateThatPodsCouldNotLoad(t *testing.T) {
+	certificate, key := keyPair(t, "a.example.org")
+	_, other := keyPair(t, "b.example.org")
+	// The PEM texts go in as values, so that only their names are in the error.
+	values := func(texts map[string][]byte) func(*v1alpha1.HAProxyTemplateConfigSpec) {
+		raw := map[string]string{}
+		for name, text := range texts {
+			raw[name] = string(text)
+		}
+		encoded, err := json.Marshal(raw)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return extraContext(string(encoded))
+	}
+	good := append(slices.Clone(certificate), key...)
+	call := func(value string) Error {
+		return Error{Reason: ReasonRenderFailed, Template: "haproxyConfig", Line: 3, Value: `certificate "a.pem" ` + value}
+	}
+	checkRefusals(t, []refusal{
+		{
+			name:     "a text that is no certificate",
+			template: templateOf(head+`{{ $_ := certificate "a.pem" "x" }}`+"\n", values(nil)),
+			want:     call(`"x"`),
+			message:  `error calling certificate: "a.pem": tls: failed to find any PEM data in certificate input`,
+		},
+		{
+			name:     "a certificate with the key of another",
+			template: templateOf(head+`{{ $_ := certificate "a.pem" .pem }}`+"\n", values(map[string][]byte{"pem": append(slices.Clone(certificate), other...)})),
+			want:     call(".pem"),
+			message:  `error calling certificate: "a.pem": tls: private key does not match public key`,
+		},
+		{
+			name:     "a certificate without its key",
+			template: templateOf(head+`{{ $_ := certificate "a.pem" .pem }}`+"\n", values(map[string][]byte{"pem": certificate})),
+			want:     call(".pem"),
+			message:  `error calling certificate: "a.pem": tls: found a certificate rather than a key in the PEM for the private key`,
+		},
+		{
+			name:     "two certificates of one name",
+			template: templateOf(head+`{{ $_ := certificate "a.pem" .pem }}{{ $_ := certificate "a.pem" .pem }}{{ $_ := certificate "a.pem" "x" }}`+"\n", values(map[string][]byte{"pem": good})),
+			want:     call(`"x"`),
+			message:  `error calling certificate: "a.pem" is added twice with different content`,
+		},
+		{
+			name: "a certificate that is declared",
+			template: templateOf(head+`{{ $_ := certificate "a.pem" .pem }}`+"\n", values(map[string][]byte{"pem": good}), func(s *v1alpha1.HAProxyTemplateConfigSpec) {
+				put(&s.SSLCertificates, "a.pem", "x")
+			}),
+			want:    call(".pem"),
+			message: `error calling certificate: "a.pem" is declared in sslCertificates already`,
+		},
+		{
+			name:     "a certificate in a map",
+			template: templateOf(head, mapFile("m.map", `{{ certificate "a.pem" .pem }}`), values(map[string][]byte{"pem": good})),
+			want:     Error{Reason: ReasonRenderFailed, Template: "maps/m.map", Line: 1, Value: `certificate "a.pem" .pem`},
+			message:  "error calling certificate: certificate belongs into haproxyConfig",
+		},
+		{
+			name:     "a document that is not declared",
+			template: templateOf(head + `{{ http "blocklist" }}` + "\n"),
+			want:     Error{Reason: ReasonRenderFailed, Template: "haproxyConfig", Line: 3, Value: `http "blocklist"`},
+			message:  `error calling http: "blocklist" is not declared in httpResources`,
 		},
 	})
 }

@@ -52,6 +52,10 @@ func (r *Renderer) render(ctx context.Context, snapshot Snapshot) (*checkpoint.O
 		Backends:          make(map[string]checkpoint.BackendText, len(now.backends)),
 	}
 	total := len(configuration)
+	for _, a := range now.added {
+		total += len(a.content)
+		output.Artifacts = append(output.Artifacts, artifact(a.file, []byte(a.content)))
+	}
 	for _, file := range r.files {
 		content, err := now.file(file.path, r.context)
 		if err != nil {

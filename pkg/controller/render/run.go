@@ -35,6 +35,9 @@ type run struct {
 	// collects is true while the configuration itself is rendered.
 	collects bool
 	backends []*emitted
+	// added are the files whose names the data gave, addedAt their places by path.
+	added   []added
+	addedAt map[string]int
 }
 
 type walked struct {
@@ -50,6 +53,7 @@ func (r *run) functions() template.FuncMap {
 		leaveFunction: r.leave,
 		"backend":     r.backend,
 		"certPath":    r.path(certsFolder),
+		"certificate": r.certificate,
 		"filePath":    r.path(filesFolder),
 		"http":        r.document,
 		"include":     r.include,
