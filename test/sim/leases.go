@@ -83,8 +83,12 @@ func (h *leaseHistory) judgeRecord(process string, next fencing.Intent) {
 	case next.PlanID != before.PlanID:
 		h.author = process
 	}
+	adopted := h.election.Copy.Intent // of an earlier release, which takes precedence
 	switch {
 	case before.Claim == "":
+	case next.Claim != before.Claim && before.HasPlan() && !next.Names(before.PlanID, before.Checksum) &&
+		!(adopted.HasPlan() && next.Names(adopted.PlanID, adopted.Checksum)):
+		h.w.violate(invariantIntent, "%s claims the retained-state lease and makes plan %q of it, where plan %s was recorded", process, next.PlanID, before.PlanID)
 	case next.Claim != before.Claim && next.Epoch <= before.Epoch:
 		h.w.violate(invariantEpochs, "%s claims the retained-state lease in epoch %d over one of epoch %d", process, next.Epoch, before.Epoch)
 	case next.Claim == before.Claim && next.Holder != before.Holder:
