@@ -227,6 +227,18 @@ func TestRefusedIsABackendThatItsRecordWouldNotTell(t *testing.T) {
 			message:  `the line "http-request deny" after backend "b" starts no section; use options`,
 		},
 		{
+			name:     "a backend in a shared value",
+			template: templateOf(head+`{{ shared "s" }}`+"\n", snippet("s", oneBackend)),
+			want:     Error{Reason: ReasonRenderFailed, Template: "s", Line: 1, Value: `backend (dict "name" "b" "servers" (list (dict "name" "s" "address" "10.0.0.1" "port" 80)))`},
+			message:  "error calling backend: backend belongs into haproxyConfig",
+		},
+		{
+			name:     "a shared value that is none",
+			template: templateOf(head+`{{ shared "s" }}`+"\n", snippet("s", "text")),
+			want:     Error{Reason: ReasonRenderFailed, Template: "haproxyConfig", Line: 3, Value: `shared "s"`},
+			message:  `error calling shared: snippet "s" gives no JSON: invalid character 'e' in literal true (expecting 'r')`,
+		},
+		{
 			name:     "a backend in a map",
 			template: templateOf(head, mapFile("m.map", oneBackend)),
 			want:     Error{Reason: ReasonRenderFailed, Template: "maps/m.map", Line: 1, Value: `backend (dict "name" "b" "servers" (list (dict "name" "s" "address" "10.0.0.1" "port" 80)))`},

@@ -76,7 +76,7 @@ func (r *Renderer) render(ctx context.Context, snapshot Snapshot) (*checkpoint.O
 
 // start binds the functions to one render.
 func (r *Renderer) start(ctx context.Context, snapshot Snapshot) (*run, error) {
-	now := &run{ctx: ctx, view: newView(snapshot), declared: r.declared, documents: r.documents}
+	now := &run{ctx: ctx, view: newView(snapshot), declared: r.declared, documents: r.documents, values: r.context}
 	set, err := r.set.Clone()
 	if err != nil {
 		return nil, invalid("", "%w", err)

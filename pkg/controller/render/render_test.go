@@ -228,6 +228,22 @@ func TestATemplateCannotChangeWhatTheNextRenderSees(t *testing.T) {
 	}
 }
 
+func TestSharedValuesAreMadeOnceAndStayAsTheyWereMade(t *testing.T) {
+	template := templateOf(head+`{{ $v := shared "v" }}{{ $_ := set $v "a" "changed" }}# {{ $v.a }} {{ (shared "v").a }}`+"\n",
+		snippet("v", `{{ $_ := set . "n" (add1 .n) }}{{ dict "a" (printf "made %d" .n) | toJson }}`),
+		mapFile("m.map", `{{ (shared "v").a }} {{ .n }}`), extraContext(`{"n":1}`))
+	for range 2 {
+		out, err := renderOnce(t, template, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := []string{string(out.Configuration), string(out.Artifacts[0].Content)}
+		if diff := cmp.Diff([]string{head + "# changed made 2\n", "made 2 1"}, got); diff != "" {
+			t.Errorf("Render() (-want +got):\n%s", diff)
+		}
+	}
+}
+
 func TestLookupFindsByLeadingIndexValues(t *testing.T) {
 	slice := func(name, service, zone string) *unstructured.Unstructured {
 		return object(t, "{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: "+name+", namespace: n, labels: {svc: "+service+"}}, zones: ["+zone+"]}")

@@ -29,6 +29,9 @@ type run struct {
 	// documents are the fetched texts by name.
 	documents map[string]string
 	view      *view
+	// values are the top-level values, and shared what snippets made of them.
+	values map[string]any
+	shared map[string]any
 	// walking are the marks of the ranges under way with the values they walk.
 	walking []walked
 	depth   int
@@ -60,6 +63,7 @@ func (r *run) functions() template.FuncMap {
 		"lookup":      func(name string, values ...any) ([]any, error) { return r.view.lookup(name, values...) },
 		"mapPath":     r.path(mapsFolder),
 		"resource":    func(name, ns, object string) (any, error) { return r.view.get(name, ns, object) },
+		"shared":      r.share,
 		"resources":   func(name string) ([]any, error) { return r.view.list(name) },
 	}
 }
@@ -100,6 +104,32 @@ func (r *run) include(name string, data ...any) (string, error) {
 	}
 	raw, err := r.execute(name, value)
 	return string(raw), err
+}
+
+// share is the template function shared: the value of the JSON text that a
+// snippet makes of the top-level values. It is made once for all files of a
+// render, since what several files need is often what costs most.
+func (r *run) share(name string) (any, error) {
+	made, ok := r.shared[name]
+	if !ok {
+		collects := r.collects
+		// A section made here would be missing where the value is used next.
+		r.collects = false
+		raw, err := r.include(name, runtime.DeepCopyJSON(r.values))
+		r.collects = collects
+		if err != nil {
+			return nil, err
+		}
+		if made, err = fromJSON(raw); err != nil {
+			return nil, fmt.Errorf("snippet %q gives no JSON: %w", name, err)
+		}
+		if r.shared == nil {
+			r.shared = map[string]any{}
+		}
+		r.shared[name] = made
+	}
+	// Templates can change what they are given.
+	return runtime.DeepCopyJSONValue(made), nil
 }
 
 // execute renders one template with bounds on its size and its time.

@@ -34,8 +34,8 @@ type kindView struct {
 	names   []objectName
 	// keys holds per object and position of IndexBy the values found there.
 	keys [][][]string
-	// first finds objects by a value at the first position.
-	first map[string][]int
+	// at finds objects by position of IndexBy and a value there.
+	at []map[string][]int
 }
 
 type objectName struct{ namespace, name string }
@@ -78,10 +78,13 @@ func (k *kindView) index(name string, paths []string, sorted []*unstructured.Uns
 	if len(paths) == 0 {
 		return nil
 	}
-	k.first = make(map[string][]int, len(sorted))
 	parsed, err := parsePaths(name, paths)
 	if err != nil {
 		return err
+	}
+	k.at = make([]map[string][]int, len(parsed))
+	for at := range k.at {
+		k.at[at] = make(map[string][]int, len(sorted))
 	}
 	for i, o := range sorted {
 		keys := make([][]string, len(parsed))
@@ -93,14 +96,18 @@ func (k *kindView) index(name string, paths []string, sorted []*unstructured.Uns
 			for _, values := range found {
 				for _, value := range values {
 					if value.IsValid() && value.CanInterface() && value.Interface() != nil {
-						keys[at] = append(keys[at], fmt.Sprint(value.Interface()))
+						keys[at] = append(keys[at], text(value.Interface()))
 					}
 				}
 			}
 		}
 		k.keys = append(k.keys, keys)
-		for _, key := range slices.Compact(slices.Sorted(slices.Values(keys[0]))) {
-			k.first[key] = append(k.first[key], i)
+		for at := range keys {
+			slices.Sort(keys[at])
+			keys[at] = slices.Compact(keys[at])
+			for _, key := range keys[at] {
+				k.at[at][key] = append(k.at[at][key], i)
+			}
 		}
 	}
 	return nil
@@ -110,12 +117,12 @@ func (k *kindView) index(name string, paths []string, sorted []*unstructured.Uns
 func parsePaths(name string, paths []string) ([]*jsonpath.JSONPath, error) {
 	parsed := make([]*jsonpath.JSONPath, 0, len(paths))
 	for _, path := range paths {
-		text := strings.TrimSpace(path)
-		if !strings.HasPrefix(text, "{") {
-			text = "{." + strings.TrimPrefix(text, ".") + "}"
+		expression := strings.TrimSpace(path)
+		if !strings.HasPrefix(expression, "{") {
+			expression = "{." + strings.TrimPrefix(expression, ".") + "}"
 		}
 		p := jsonpath.New(name).AllowMissingKeys(true)
-		if err := p.Parse(text); err != nil {
+		if err := p.Parse(expression); err != nil {
 			return nil, invalid("", "watched resource %q: indexBy %q: %w", name, path, err)
 		}
 		parsed = append(parsed, p)
@@ -160,15 +167,33 @@ func (v *view) lookup(name string, values ...any) ([]any, error) {
 	if len(values) == 0 || len(values) > len(paths) {
 		return nil, fmt.Errorf("lookup of %q takes 1 to %d values, as indexBy has, and got %d", name, len(paths), len(values))
 	}
+	wanted := make([]string, len(values))
+	// The rarest value is looked up and the others are compared, so that a
+	// namespace with thousands of objects costs no more than one with few.
+	rarest := 0
+	for at, value := range values {
+		wanted[at] = text(value)
+		if len(k.at[at][wanted[at]]) < len(k.at[rarest][wanted[rarest]]) {
+			rarest = at
+		}
+	}
 	out := []any{}
-	for _, i := range k.first[fmt.Sprint(values[0])] {
+	for _, i := range k.at[rarest][wanted[rarest]] {
 		matches := true
-		for at := 1; at < len(values) && matches; at++ {
-			matches = slices.Contains(k.keys[i][at], fmt.Sprint(values[at]))
+		for at := 0; at < len(wanted) && matches; at++ {
+			matches = slices.Contains(k.keys[i][at], wanted[at])
 		}
 		if matches {
 			out = append(out, k.objects[i])
 		}
 	}
 	return out, nil
+}
+
+// text is a value as an index knows it.
+func text(value any) string {
+	if s, ok := value.(string); ok {
+		return s
+	}
+	return fmt.Sprint(value)
 }
