@@ -24,6 +24,9 @@ const (
 	overtakeLimit = 5 * time.Second
 )
 
+// changeInputs is the fault that repairs inputs, too.
+const changeInputs = "change inputs"
+
 // fault is something that can happen to the world.
 type fault struct {
 	name   string
@@ -35,7 +38,7 @@ type fault struct {
 
 func faults() []fault {
 	return []fault{
-		{"change inputs", 24, (*schedule).changes, (*schedule).changeInputs},
+		{changeInputs, 24, (*schedule).changes, (*schedule).changeInputs},
 		{"break inputs", 6, always, func(s *schedule, _ string) error { return s.spoil(inputsBroken) }},
 		{"refuse inputs", 3, always, func(s *schedule, _ string) error { return s.spoil(inputsRefused) }},
 		{"crash", 7, (*schedule).names, (*schedule).crashNamed},
@@ -66,7 +69,8 @@ func (s *schedule) chooseFault() (Decision, bool) {
 	for _, f := range all {
 		if dice -= f.weight * s.profile.faults[f.name]; dice < 0 {
 			subjects := f.subjects(s)
-			if len(subjects) == 0 {
+			// Inputs that are broken stay so for longer.
+			if f.name == changeInputs && s.inputs.state != inputsGood && s.rng.IntN(4) > 0 || len(subjects) == 0 {
 				return Decision{}, false
 			}
 			return Decision{Do: f.name, What: subjects[s.rng.IntN(len(subjects))]}, true
@@ -94,12 +98,8 @@ func leaseNames(*schedule) []string {
 	return []string{electionName, electionName, electionName, retainedName}
 }
 
-// changes are the versions that inputs may come to. Inputs that are broken stay
-// so for longer.
+// changes are the versions that inputs may come to.
 func (s *schedule) changes() []string {
-	if s.inputs.state != inputsGood && s.step%4 != 0 {
-		return nil
-	}
 	var out []string
 	for i := range s.profile.versions {
 		out = append(out, strconv.Itoa(i))

@@ -43,7 +43,7 @@ func newProfile(rng *rand.Rand) profile {
 	for _, f := range faults() {
 		p.faults[f.name] = among(0, 1, 1, 4)
 	}
-	for _, needed := range []string{"change inputs", "start", "resume", "reconnect"} {
+	for _, needed := range []string{changeInputs, "start", "resume", "reconnect"} {
 		p.faults[needed] = max(1, p.faults[needed])
 	}
 	p.outageFirst = rng.IntN(4) == 0
