@@ -1,0 +1,90 @@
+package integration
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// foreign are kinds of a component that is not part of the development cluster.
+var foreign = regexp.MustCompile(`(?m)^apiVersion: cert-manager\.io/`)
+
+// build is what an overlay comes to, object by object.
+func build(t *testing.T, folder string) []string {
+	t.Helper()
+	return strings.Split(kube(t, "kustomize", folder), "\n---\n")
+}
+
+// TestOverlaysAreAccepted: the real API server takes every object of every
+// overlay that can be installed.
+func TestOverlaysAreAccepted(t *testing.T) {
+	for _, overlay := range []string{"audit-only", "full", "demo"} {
+		t.Run(overlay, func(t *testing.T) {
+			objects := build(t, filepath.Join("../../manifests/overlays", overlay))
+			known := slices.DeleteFunc(slices.Clone(objects), foreign.MatchString)
+			if overlay != "demo" && len(known) == len(objects) {
+				t.Error("nothing issues certificates")
+			}
+			if overlay == "audit-only" {
+				kube(t, "create", "namespace", "haptic")
+				defer kube(t, "delete", "namespace", "haptic", "--wait=false")
+			}
+			file := filepath.Join(t.TempDir(), "overlay.yaml")
+			if err := os.WriteFile(file, []byte(strings.Join(known, "\n---\n")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			out := kube(t, "apply", "--server-side", "--dry-run=server", "--field-manager=it", "--force-conflicts", "-f", file)
+			if got := strings.Count(out, "serverside-applied"); got != len(known) {
+				t.Errorf("%d of %d objects were accepted:\n%s", got, len(known), out)
+			}
+		})
+	}
+}
+
+// TestAuditOnlyReadsAlone: beside an installation of HAPTIC nothing is granted
+// that could change it, and without Secrets nothing that could read one.
+func TestAuditOnlyReadsAlone(t *testing.T) {
+	without := t.TempDir()
+	overlay, err := filepath.Abs("../../manifests")
+	if err != nil {
+		t.Fatal(err)
+	}
+	base, err := filepath.Rel(without, overlay)
+	if err != nil {
+		t.Fatal(err)
+	}
+	kustomization := "resources: [" + filepath.Join(base, "overlays/audit-only") + "]\ncomponents: [" + filepath.Join(base, "components/without-secrets") + "]\n"
+	if err := os.WriteFile(filepath.Join(without, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for folder, secrets := range map[string]bool{filepath.Join(overlay, "overlays/audit-only"): true, without: false} {
+		objects := build(t, folder)
+		reads := false
+		for _, object := range objects {
+			var role rbacv1.Role
+			if err := yaml.Unmarshal([]byte(object), &role); err != nil {
+				t.Fatal(err)
+			}
+			if role.Kind != "Role" && role.Kind != "ClusterRole" {
+				continue
+			}
+			for _, rule := range role.Rules {
+				for _, verb := range rule.Verbs {
+					if !slices.Contains([]string{"get", "list", "watch"}, verb) {
+						t.Errorf("%s %s grants %q on %v", role.Kind, role.Name, verb, rule.Resources)
+					}
+				}
+				reads = reads || slices.Contains(rule.Resources, "secrets")
+			}
+		}
+		if told := strings.Contains(strings.Join(objects, "\n"), "--without-secrets"); reads != secrets || told == secrets {
+			t.Errorf("%s: reads Secrets %t, is told to go without %t", folder, reads, told)
+		}
+	}
+}
