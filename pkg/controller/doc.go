@@ -7,12 +7,16 @@
 // keep what they have, no intent is written, and the failure is told by the
 // template's condition, an event, a metric and /healthz until a render passes.
 //
-// Every output waits for HAProxy's verdict before it is dispatched, not only
-// the first of a term. That is stricter than the design asks, and the reason
-// why nothing here ever has to be reverted.
+// The first output of a term waits for HAProxy's verdict. Later ones are
+// dispatched ahead of theirs, since the reload is a check of its own on each pod,
+// but nothing is published of an output before it has passed: its receipts wait.
+// A refusal takes the output back from pods that have not loaded it, makes the
+// output before the intent again, and has the next outputs wait for their
+// verdicts until one passes. No verdict in time is no refusal: nothing is taken
+// back, nothing published, and the gate is asked again.
 //
-// On a graceful stop the last dispatched output is finished and its newest
-// receipt published before the Lease is released. A change of the template's
+// On a graceful stop the last dispatched output is finished, its verdict waited
+// for, and its newest receipt published before the Lease is released. A change of the template's
 // UID, of its controller settings or of its dataplane settings ends the term
 // the same way and begins another one.
 //

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
@@ -23,11 +24,24 @@ type documents interface {
 // trial is one choice of everything that a render is made from.
 type trial struct {
 	template *v1alpha1.HAProxyTemplateConfig
+	started  time.Time
 	snapshot render.Snapshot
 	offer    *httpsource.Offer
 	// fresh names the documents whose newest content is used although no passed
 	// output had it. While there are any, nothing may be dispatched unchecked.
 	fresh []string
+}
+
+// failure is the outcome of a choice without an output.
+func (t trial) failure(err error) outcome {
+	o := outcome{
+		template: t.template, failed: true, reason: string(render.ReasonRenderFailed), message: err.Error(), took: time.Since(t.started),
+	}
+	var e *render.Error
+	if errors.As(err, &e) {
+		o.reason = string(e.Reason)
+	}
+	return o
 }
 
 // offer asks for the documents, in the words of a render failure.

@@ -44,6 +44,7 @@ type installation struct {
 	core   kubernetes.Interface
 	haptic versioned.Interface
 	fleet  *proxyPods
+	gate   Gate
 	pods   int
 	ended  []func()
 }
@@ -52,7 +53,7 @@ type installation struct {
 func install(t *testing.T, test func(t *testing.T, in *installation)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		in := &installation{t: t, server: fakeapi.New(fakeapi.Options{}), fleet: &proxyPods{all: map[string]*proxyPod{}}}
+		in := &installation{t: t, server: fakeapi.New(fakeapi.Options{}), fleet: &proxyPods{all: map[string]*proxyPod{}}, gate: passGate{}}
 		in.core = kubernetes.NewForConfigOrDie(in.server.Config(fakeapi.Admin))
 		in.haptic = versioned.NewForConfigOrDie(in.server.Config(fakeapi.Admin))
 		defer func() {
@@ -84,7 +85,7 @@ func (in *installation) start(name string) *process {
 	in.t.Helper()
 	c, err := Assemble(
 		Options{Namespace: namespace, Template: tplName, Identity: name, AgentPort: 9444},
-		Parts{Config: in.server.Config(name), Agents: in.fleet, Gate: passGate{}}, prometheus.NewRegistry())
+		Parts{Config: in.server.Config(name), Agents: in.fleet, Gate: in.gate}, prometheus.NewRegistry())
 	in.must(err)
 	logger := klog.Logger{}
 	if os.Getenv("HOLDFAST_TEST_LOG") != "" {

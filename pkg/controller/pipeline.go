@@ -2,8 +2,7 @@ package controller
 
 import (
 	"context"
-	"errors"
-	"fmt"
+	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
@@ -12,7 +11,6 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
-	"github.com/holdfast-project/holdfast/pkg/controller/httpsource"
 	"github.com/holdfast-project/holdfast/pkg/controller/render"
 )
 
@@ -54,8 +52,13 @@ type sources struct {
 
 // outlet takes what a render ends in. Its methods are called by one goroutine.
 type outlet interface {
-	// accepted hands over a new output that may be dispatched.
-	accepted(ctx context.Context, c *deploy.Candidate)
+	// dispatch hands over a new output for the fleet, with or without a verdict.
+	dispatch(ctx context.Context, c *deploy.Candidate)
+	// passed tells that HAProxy accepted a dispatched output.
+	passed(ctx context.Context, c *deploy.Candidate)
+	// refused tells that HAProxy refused a dispatched output. back is what the
+	// fleet is to have instead, nil if something newer was dispatched.
+	refused(ctx context.Context, c, back *deploy.Candidate)
 	// told is called after every attempt, with what is true of the newest inputs.
 	told(ctx context.Context, o outcome)
 }
@@ -69,7 +72,7 @@ type outcome struct {
 	failed bool
 	// passing says that the failure may end without any input changing.
 	passing bool
-	// served says that the term has an output of its own, accepted now or before.
+	// served says that the term has a validated output of its own.
 	served bool
 	// unchanged says that the output was accepted before.
 	unchanged bool
@@ -83,117 +86,173 @@ type pipeline struct {
 	sources
 	outlet outlet
 
-	began    time.Time
-	sequence uint64
-	accepted *deploy.Candidate
+	began time.Time
+	// sequence counts outputs, attempts counts attempts at one, and toldOf is the
+	// newest attempt whose end was told.
+	sequence, attempts, toldOf uint64
+	// failures counts failed attempts that may pass by themselves.
+	failures int
+	// trusted says that outputs are dispatched ahead of their verdicts: from the
+	// first one that passed until one is refused.
+	trusted bool
+	// newest was rendered last, dispatched given to the fleet last, and valid
+	// accepted last.
+	newest, dispatched, valid *rendering
+	verdicts                  chan answer
+	asked                     sync.WaitGroup
+
 	// renderer is the compiled form of compiledFrom.
 	renderer     *render.Renderer
 	compiledFrom *v1alpha1.HAProxyTemplateConfig
 }
 
-// run renders once and then after every change, until ctx ends.
-func (p *pipeline) run(ctx context.Context) {
+// run renders once and then after every change until renders ends, and then only
+// learns what becomes of what was dispatched. It ends at once with ctx.
+func (p *pipeline) run(ctx, renders context.Context) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer p.asked.Wait()
+	defer cancel()
 	p.began = time.Now()
 	p.documents.Begin()
-	failures := 0
-	for {
-		o, ok := p.attempt(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		var again <-chan time.Time
-		switch {
-		case !ok || o.passing:
-			again = time.After(retryPause(failures))
-			failures++
-		default:
-			failures = 0
-		}
-		if ok {
-			o.served = p.accepted != nil
-			p.outlet.told(ctx, o)
-		}
+	p.verdicts = make(chan answer)
+	p.follow(ctx, renders)
+	for p.dispatched.isPending() {
 		select {
 		case <-ctx.Done():
 			return
-		case <-again:
+		case a := <-p.verdicts:
+			p.decide(ctx, a)
+		}
+	}
+}
+
+// follow attempts a render when one is due.
+func (p *pipeline) follow(ctx, renders context.Context) {
+	due := time.NewTimer(0)
+	defer due.Stop()
+	var moving time.Time // since when changes have waited for a render
+	for {
+		var pause time.Duration
+		select {
+		case <-renders.Done():
+			return
 		case <-p.changed:
-			if !p.settle(ctx) {
-				return
+			if moving.IsZero() {
+				moving = time.Now()
 			}
+			due.Reset(min(debounce, time.Until(moving.Add(maxDebounce))))
+		case a := <-p.verdicts:
+			pause = p.decide(renders, a)
+		case <-due.C:
+			moving = time.Time{}
+			pause = p.attempt(ctx, renders)
+		}
+		if pause > 0 && moving.IsZero() {
+			due.Reset(pause)
 		}
 	}
 }
 
-func retryPause(failures int) time.Duration {
-	return min(retryRender<<min(failures, 10), maxRetryRender)
-}
-
-// settle waits until the inputs are quiet, or have kept the render waiting for
-// long enough.
-func (p *pipeline) settle(ctx context.Context) bool {
-	longest := time.NewTimer(maxDebounce)
-	defer longest.Stop()
-	quiet := time.NewTimer(debounce)
-	defer quiet.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return false
-		case <-p.changed:
-			quiet.Reset(debounce)
-		case <-quiet.C:
-			return true
-		case <-longest.C:
-			return true
-		}
+// attempt takes the newest inputs as far as they go, and tells when to try again
+// without any change, zero for never.
+func (p *pipeline) attempt(ctx, renders context.Context) time.Duration {
+	t := trial{template: p.template(), started: time.Now()}
+	if t.template == nil {
+		return p.retryPause()
 	}
-}
-
-// attempt takes the newest inputs as far as they go. It is not ok when there is
-// nothing to tell yet.
-func (p *pipeline) attempt(ctx context.Context) (o outcome, ok bool) {
-	started := time.Now()
-	template := p.template()
-	if template == nil {
-		return outcome{}, false
-	}
-	o = outcome{template: template}
-	defer func() { o.took = time.Since(started) }()
-	snapshot, err := p.inputs.Snapshot(ctx)
-	var offer *httpsource.Offer
-	if err == nil {
-		offer, err = p.offer(template)
+	p.attempts++
+	var err error
+	if t.snapshot, err = p.inputs.Snapshot(renders); err == nil {
+		t.offer, err = p.offer(t.template)
 	}
 	if err != nil {
 		if isPending(err) && time.Since(p.began) < syncGrace {
 			klog.FromContext(ctx).V(2).Info("Waited for the inputs", "err", err)
-			return o, false
+			return p.retryPause()
 		}
-		o.fail(err)
+		o := t.failure(err)
 		o.passing = isPassing(err)
-		o.problems = p.documents.Problems()
-		return o, true
+		return p.end(renders, o)
 	}
-	o = p.choose(ctx, trial{template: template, snapshot: snapshot, offer: offer})
-	o.problems = p.documents.Problems()
-	return o, true
+	if len(t.offer.Fresh()) > 0 {
+		// What no render used before waits for a verdict in any case.
+		return p.end(renders, p.choose(renders, t))
+	}
+	r, o := p.produce(renders, t)
+	switch {
+	case r == nil:
+		return p.end(renders, o)
+	case renders.Err() != nil || r.isPending() && r == p.newest:
+		return 0 // its verdict is on its way
+	}
+	p.newest = r
+	if p.trusted && !r.dispatched {
+		p.dispatch(renders, r)
+	}
+	p.ask(ctx, r)
+	return 0
 }
 
-// try takes one choice of inputs as far as it goes.
-func (p *pipeline) try(ctx context.Context, t trial) outcome {
-	o := outcome{template: t.template}
+// produce renders an output that agents and store would take. Without a rendering,
+// the outcome says why: there is none, or the fleet has it already.
+func (p *pipeline) produce(ctx context.Context, t trial) (*rendering, outcome) {
 	output, err := p.render(ctx, t)
 	if err != nil {
-		o.fail(err)
+		return nil, t.failure(err)
+	}
+	r := &rendering{
+		attempt: p.attempts, started: t.started, outcome: outcome{template: t.template}, snapshot: t.snapshot, renderer: p.renderer,
+	}
+	switch {
+	case p.dispatched.isValid() && p.dispatched.is(output):
+		p.newest = p.dispatched
+		r.outcome.reason, r.outcome.unchanged = reasonAccepted, true
+		return nil, r.outcome
+	case p.newest.isPending() && p.newest.is(output):
+		p.newest.attempt = p.attempts
+		return p.newest, outcome{}
+	case p.newest.is(output) && p.newest.state == verdictUnknown:
+		// It keeps its place in the order of renders, and may be with the fleet.
+		r.candidate, r.dispatched = p.newest.candidate, p.newest.dispatched
+		if p.dispatched == p.newest {
+			p.dispatched = r
+		}
+		return r, outcome{}
+	}
+	r.candidate, err = deploy.Prepare(output, p.sequence+1, t.snapshot.Redact)
+	if err == nil {
+		err = p.checkSize(output)
+	}
+	if err != nil {
+		return nil, t.failure(&render.Error{Reason: render.ReasonTooLarge, Err: err})
+	}
+	p.sequence++
+	return r, outcome{}
+}
+
+// try takes one choice of inputs to its end, the verdict included.
+func (p *pipeline) try(ctx context.Context, t trial) outcome {
+	r, o := p.produce(ctx, t)
+	if r == nil {
 		return o
 	}
-	if last := p.accepted; last != nil && last.Output.Plan.ID == output.Plan.ID && last.Checksum == output.Checksum() {
-		o.reason, o.unchanged = reasonAccepted, true
-		return o
+	asked := r == p.newest
+	p.newest = r
+	if !asked {
+		p.ask(ctx, r)
 	}
-	p.judge(ctx, &o, output, t.snapshot)
-	return o
+	for {
+		select {
+		case <-ctx.Done():
+			return t.failure(ctx.Err())
+		case a := <-p.verdicts:
+			if a.rendering == r {
+				p.conclude(ctx, a)
+				return r.outcome
+			}
+			p.decide(ctx, a)
+		}
+	}
 }
 
 func (p *pipeline) render(ctx context.Context, t trial) (*checkpoint.Output, error) {
@@ -208,45 +267,29 @@ func (p *pipeline) render(ctx context.Context, t trial) (*checkpoint.Output, err
 	return p.renderer.Render(ctx, t.snapshot)
 }
 
-// judge lets an output through that agents, store and HAProxy would take.
-func (p *pipeline) judge(ctx context.Context, o *outcome, output *checkpoint.Output, snapshot render.Snapshot) {
-	candidate, err := deploy.Prepare(output, p.sequence+1, snapshot.Redact)
-	if err == nil {
-		err = p.checkSize(output)
+// end tells the end of the newest attempt, and when to make another without any
+// change.
+func (p *pipeline) end(ctx context.Context, o outcome) time.Duration {
+	p.tell(ctx, p.attempts, o)
+	if o.passing {
+		return p.retryPause()
 	}
-	if err != nil {
-		o.fail(&render.Error{Reason: render.ReasonTooLarge, Err: err})
-		return
-	}
-	verdict, err := p.gate.Check(ctx, output)
-	if err != nil {
-		// Nobody else asks the gate in this term, so only ctx can have ended.
-		o.failed, o.passing, o.reason, o.message = true, true, reasonGateUnknown, err.Error()
-		return
-	}
-	message := snapshot.Redact(verdict.Message)
-	switch verdict.Outcome {
-	case gate.Valid:
-		o.reason = reasonAccepted
-		p.sequence++
-		p.accepted = candidate
-		p.outlet.accepted(ctx, candidate)
-	case gate.Refused:
-		o.failed, o.reason = true, reasonGateRefused
-		o.message = fmt.Sprintf("HAProxy %s refuses the configuration: %s", verdict.Version, message)
-		if place, ok := p.renderer.Locate(ctx, snapshot, verdict.Line); ok {
-			o.message += fmt.Sprintf(" (from %s)", place)
-		}
-	default:
-		o.failed, o.passing, o.reason = true, true, reasonGateUnknown
-		o.message = "HAProxy gave no verdict: " + message
-	}
+	p.failures = 0
+	return 0
 }
 
-func (o *outcome) fail(err error) {
-	o.failed, o.reason, o.message = true, string(render.ReasonRenderFailed), err.Error()
-	var e *render.Error
-	if errors.As(err, &e) {
-		o.reason = string(e.Reason)
+// tell hands over how an attempt ended, unless more is known of later inputs.
+func (p *pipeline) tell(ctx context.Context, attempt uint64, o outcome) {
+	if attempt < p.toldOf || ctx.Err() != nil {
+		return
 	}
+	p.toldOf = attempt
+	o.served, o.problems = p.valid != nil, p.documents.Problems()
+	p.outlet.told(ctx, o)
+}
+
+func (p *pipeline) retryPause() time.Duration {
+	pause := min(retryRender<<min(p.failures, 10), maxRetryRender)
+	p.failures++
+	return pause
 }

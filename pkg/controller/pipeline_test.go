@@ -45,6 +45,13 @@ type world struct {
 	accepted []uint64
 	// outputs are the configurations that were dispatched.
 	outputs []string
+	// story is what became of outputs, in order.
+	story []string
+	// slow is how long a check takes.
+	slow time.Duration
+	// stop ends renders, and ended is closed when the pipeline has.
+	stop  func()
+	ended chan struct{}
 }
 
 func newWorld() *world {
@@ -66,7 +73,15 @@ func (w *world) Snapshot(context.Context) (render.Snapshot, error) {
 	}}}}}, nil
 }
 
-func (w *world) Check(_ context.Context, output *checkpoint.Output) (gate.Verdict, error) {
+func (w *world) Check(ctx context.Context, output *checkpoint.Output) (gate.Verdict, error) {
+	w.mu.Lock()
+	slow := w.slow
+	w.mu.Unlock()
+	select {
+	case <-ctx.Done():
+		return gate.Verdict{}, ctx.Err()
+	case <-time.After(slow):
+	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.checks++
@@ -123,11 +138,28 @@ func (w *world) dispatched() []uint64 {
 
 type worldOutlet struct{ *world }
 
-func (o worldOutlet) accepted(_ context.Context, c *deploy.Candidate) {
+func (o worldOutlet) dispatch(_ context.Context, c *deploy.Candidate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.world.accepted = append(o.world.accepted, c.Sequence)
+	o.accepted = append(o.accepted, c.Sequence)
 	o.outputs = append(o.outputs, string(c.Output.Configuration))
+	o.story = append(o.story, fmt.Sprintf("dispatched %d", c.Sequence))
+}
+
+func (o worldOutlet) passed(_ context.Context, c *deploy.Candidate) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.story = append(o.story, fmt.Sprintf("passed %d", c.Sequence))
+}
+
+func (o worldOutlet) refused(_ context.Context, c, back *deploy.Candidate) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	line := fmt.Sprintf("refused %d", c.Sequence)
+	if back != nil {
+		line += fmt.Sprintf(", back as %d", back.Sequence)
+	}
+	o.story = append(o.story, line)
 }
 
 func (o worldOutlet) told(_ context.Context, out outcome) { o.take(out) }
@@ -157,15 +189,16 @@ func inPipeline(t *testing.T, w *world, test func(t *testing.T)) {
 				return w.size
 			},
 		}, outlet: worldOutlet{w}}
-		ended := make(chan struct{})
+		renders, stop := context.WithCancel(ctx)
+		w.stop, w.ended = stop, make(chan struct{})
 		go func() {
-			defer close(ended)
-			p.run(ctx)
+			defer close(w.ended)
+			p.run(ctx, renders)
 		}()
 		synctest.Wait()
 		test(t)
 		cancel()
-		<-ended
+		<-w.ended
 		fetched.Wait()
 	})
 }
@@ -229,6 +262,10 @@ var failures = []struct {
 	name string
 	fail func(*world)
 	want string
+	// ahead says that the gate judges what was dispatched already; sequence is the
+	// next output's.
+	ahead    bool
+	sequence uint64
 }{
 	{
 		name: "a template that cannot be parsed",
@@ -257,18 +294,20 @@ var failures = []struct {
 			w.value = "two"
 			w.verdict = gate.Verdict{Outcome: gate.Refused, Version: "2.6.12", Message: "parsing [haproxy.cfg:3] : unknown keyword", Line: 3}
 		},
-		want: "GateRefused: HAProxy 2.6.12 refuses the configuration: parsing [haproxy.cfg:3] : unknown keyword (from haproxyConfig line 3)",
+		want:  "GateRefused: HAProxy 2.6.12 refuses the configuration: parsing [haproxy.cfg:3] : unknown keyword (from haproxyConfig line 3)",
+		ahead: true, sequence: 4, // the output before came back as 3
 	},
 	{
 		name: "a gate without a verdict",
 		fail: func(w *world) {
 			w.value, w.verdict = "two", gate.Verdict{Outcome: gate.Unknown, Message: "took too long"}
 		},
-		want: "GateUnknown: HAProxy gave no verdict: took too long",
+		want:  "GateUnknown: HAProxy gave no verdict: took too long",
+		ahead: true, sequence: 3,
 	},
 }
 
-func TestFailuresAreToldAndDispatchNothing(t *testing.T) {
+func TestFailuresAreToldAndTheGatesAloneComeAfterDispatch(t *testing.T) {
 	for _, tc := range failures {
 		t.Run(tc.name, func(t *testing.T) {
 			w := newWorld()
@@ -280,14 +319,18 @@ func TestFailuresAreToldAndDispatchNothing(t *testing.T) {
 				if diff := cmp.Diff(tc.want, lines[len(lines)-1]); diff != "" {
 					t.Errorf("outcome (-want +got):\n%s", diff)
 				}
-				if diff := cmp.Diff([]uint64{1}, w.dispatched()); diff != "" {
+				want, next := []uint64{1}, uint64(2)
+				if tc.ahead {
+					want, next = []uint64{1, 2}, tc.sequence
+				}
+				if diff := cmp.Diff(want, w.dispatched()); diff != "" {
 					t.Errorf("dispatched (-want +got):\n%s", diff)
 				}
 				w.change(func() {
 					w.template, w.inputErr, w.size, w.verdict.Outcome, w.value = good, nil, nil, gate.Valid, "three"
 				})
 				pass(time.Second)
-				if diff := cmp.Diff([]uint64{1, 2}, w.dispatched()); diff != "" {
+				if diff := cmp.Diff(append(want, next), w.dispatched()); diff != "" {
 					t.Errorf("dispatched after the repair (-want +got):\n%s", diff)
 				}
 			})

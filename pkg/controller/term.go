@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"sync"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/klog/v2"
@@ -15,6 +16,9 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/controller/publish"
 	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
 )
+
+// verdictPatience is how much of a drain waits for HAProxy's verdict.
+const verdictPatience = 8 * time.Second
 
 // leader does the work of one template's terms, one after another. It keeps
 // nothing from one to the next.
@@ -34,6 +38,7 @@ type work struct {
 	reporter  *reporter
 	rejects   rejections
 	accounts  accounts
+	receipts  withheld
 	// stopRendering ends the pipeline ahead of the term, and rendered is closed
 	// when it has ended.
 	stopRendering context.CancelFunc
@@ -58,7 +63,7 @@ func (l *leader) Announce(ctx context.Context, epoch uint64) (floors []uint64) {
 
 // Lead works until the term ends, and returns when everything it made has ended.
 func (l *leader) Lead(ctx context.Context, term *election.Term) {
-	w, p, renderCtx := l.begin(ctx, term)
+	w, p, renders := l.begin(ctx, term)
 	l.work.Store(w)
 	l.health.set(componentElection, "")
 	var wg sync.WaitGroup
@@ -67,7 +72,7 @@ func (l *leader) Lead(ctx context.Context, term *election.Term) {
 	wg.Go(func() { w.recovery.Run(ctx) })
 	wg.Go(func() {
 		defer close(w.rendered)
-		p.run(renderCtx)
+		p.run(ctx, renders)
 	})
 	wg.Wait()
 	w.stopRendering()
@@ -95,7 +100,7 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 	}
 	w.deployer = deploy.New(deployment, deploy.Parts{Agents: l.agents, Term: term, Fleet: l.fleet, Sink: w})
 	w.recovery = l.newRecovery(term, deployment)
-	renderCtx, stop := context.WithCancel(ctx)
+	renders, stop := context.WithCancel(ctx)
 	w.stopRendering = stop
 	p := &pipeline{
 		sources: sources{
@@ -108,7 +113,7 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 		},
 		outlet: w,
 	}
-	return w, p, renderCtx
+	return w, p, renders
 }
 
 // Drain brings the term to rest: nothing new, neither from a render nor from a
@@ -126,12 +131,20 @@ func (l *leader) Drain(ctx context.Context, _ *election.Term) {
 		logger.Info("Gave up waiting for the start of pods from a checkpoint", "err", err)
 	}
 	w.stopRendering()
+	if err := w.deployer.Drain(ctx); err != nil {
+		logger.Info("Gave up waiting for a deployment, so its receipt may be missing", "err", err)
+		return
+	}
+	// What was dispatched ahead of its verdict is published only with it. It takes
+	// no more of the time than leaves enough for publishing what has one.
 	select {
 	case <-w.rendered:
+	case <-time.After(verdictPatience):
+		logger.Info("Gave up waiting for the verdict on the last output, so its receipt is missing")
 	case <-ctx.Done():
 	}
 	if err := w.deployer.Drain(ctx); err != nil {
-		logger.Info("Gave up waiting for a deployment, so its receipt may be missing", "err", err)
+		logger.Info("Gave up taking a refused output back", "err", err)
 		return
 	}
 	if err := w.publisher.Flush(ctx); err != nil {
@@ -141,19 +154,37 @@ func (l *leader) Drain(ctx context.Context, _ *election.Term) {
 	logger.Info("Drained the term")
 }
 
-// accepted hands a new output on, once no pod is being started from a
+// dispatch hands a new output to the fleet, once no pod is being started from a
 // checkpoint any more: only then may the output become the intent.
-func (w *work) accepted(ctx context.Context, c *deploy.Candidate) {
+func (w *work) dispatch(ctx context.Context, c *deploy.Candidate) {
 	for w.recovery.Cancel(ctx) != nil {
 		if ctx.Err() != nil {
 			return
 		}
 	}
-	klog.FromContext(ctx).Info("Accepted an output", "plan", c.Output.Plan.ID, "checksum", c.Checksum,
+	klog.FromContext(ctx).Info("Dispatched an output", "plan", c.Output.Plan.ID, "checksum", c.Checksum,
 		"sequence", c.Sequence, "files", len(c.Output.Artifacts)+1)
-	w.publisher.Unblock()
-	w.publisher.Accepted(c.Output, c.Sequence)
+	w.receipts.begin(c.Sequence)
 	w.deployer.Dispatch(c)
+}
+
+// passed has an output published, with what pods have acknowledged of it.
+func (w *work) passed(ctx context.Context, c *deploy.Candidate) {
+	klog.FromContext(ctx).Info("Accepted an output", "plan", c.Output.Plan.ID, "sequence", c.Sequence)
+	w.publisher.Accepted(c.Output, c.Sequence)
+	for _, r := range w.receipts.release(c.Sequence) {
+		w.publisher.Deployed(r.Output, r.Sequence, r.Entry)
+	}
+}
+
+// refused takes an output back from the fleet. Nothing of it is published.
+func (w *work) refused(ctx context.Context, c, back *deploy.Candidate) {
+	klog.FromContext(ctx).Info("Took a refused output back", "plan", c.Output.Plan.ID, "sequence", c.Sequence)
+	if back != nil {
+		w.receipts.begin(back.Sequence)
+		w.passed(ctx, back)
+	}
+	w.deployer.Recall(c, back)
 }
 
 // told reports a render's end everywhere an operator may look.
@@ -179,7 +210,7 @@ func (w *work) Deployed(r deploy.Report) {
 	if entry := podStatus(r); w.accounts.news(r.Pod.UID, entry) {
 		w.publisher.PodStatus(entry, r.Output)
 	}
-	if r.Receipt {
+	if r.Receipt && w.receipts.mayPublish(r) {
 		w.publisher.Deployed(r.Output, r.Sequence, r.Entry)
 	}
 	w.rejects.note(r)
@@ -203,7 +234,9 @@ func (w *work) Converged(*deploy.Candidate) { w.recovery.Converged() }
 // Recorded takes how an attempt to record an intent ended.
 func (w *work) Recorded(c *deploy.Candidate, err error) {
 	problem := ""
-	if err != nil {
+	if err == nil {
+		w.receipts.forgetBefore(c.Sequence)
+	} else {
 		problem = "recording the intent for plan " + c.Output.Plan.ID + ": " + err.Error()
 	}
 	w.health.set(componentDeploy, problem)
