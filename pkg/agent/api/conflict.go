@@ -40,7 +40,7 @@ type Conflict struct {
 }
 
 // Missing is the body of a 409 that asks for files. Paths are sorted; exactly
-// these must be sent with the same manifest.
+// these must be sent, whole, with the same manifest but for their patches.
 type Missing struct {
 	Missing []string `json:"missing"`
 }

@@ -12,6 +12,9 @@ const (
 	MaxPlanBytes = 8 << 20
 	// MaxFiles bounds the files of one plan.
 	MaxFiles = 4096
+	// MaxPatchBytes bounds the parts of all patches of one apply, which an agent
+	// holds in memory until it has the base at hand.
+	MaxPatchBytes = 1 << 20
 	// MaxPathBytes bounds one path.
 	MaxPathBytes = 255
 	// MaxEpochBytes bounds the body of an announcement.

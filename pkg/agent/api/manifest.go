@@ -40,7 +40,24 @@ type File struct {
 	Size           int64  `json:"size"`
 	Kind           string `json:"kind"`
 	ReloadOnChange bool   `json:"reload_on_change"`
+	// Patch, when set, says that the file's part is no whole content. The other
+	// members describe the whole file always.
+	Patch *Patch `json:"patch,omitempty"`
 }
+
+// Patch makes a file from the one of the same path that the pod holds: its part
+// takes the place of Length bytes from Offset on. An agent that does not hold
+// that base asks for the file as one that is missing; it is sent whole then, and
+// the manifest without the patch.
+type Patch struct {
+	BaseDigest string `json:"base_digest"`
+	BaseSize   int64  `json:"base_size"`
+	Offset     int64  `json:"offset"`
+	Length     int64  `json:"length"`
+}
+
+// PartSize is the size of the part that makes a file of the given size.
+func (p *Patch) PartSize(size int64) int64 { return size - (p.BaseSize - p.Length) }
 
 // Mode is what an apply asks for.
 type Mode string

@@ -15,6 +15,9 @@ import (
 // Manifest.InPlaceOps. Which operations it can carry out is in State.AgentOps.
 const FeatureInPlaceOps = "in_place_ops"
 
+// FeatureFilePatch in State.Features says that the agent understands File.Patch.
+const FeatureFilePatch = "file_patch"
+
 const (
 	// MaxOps bounds the operations of one apply.
 	MaxOps = plan.MaxOperations

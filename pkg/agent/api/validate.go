@@ -64,7 +64,7 @@ func validateFiles(files []File) error {
 	if len(files) > MaxFiles {
 		return invalid("files", "%d files exceed the limit of %d", len(files), MaxFiles)
 	}
-	var total int64
+	var total, patched int64
 	for i, f := range files {
 		field := fmt.Sprintf("files[%d]", i)
 		if err := ValidatePath(f.Path); err != nil {
@@ -82,12 +82,38 @@ func validateFiles(files []File) error {
 		case (f.Kind == KindConfig) != (f.Path == ConfigPath):
 			return invalid(field+".kind", "%s is the one file of kind %s", ConfigPath, KindConfig)
 		}
+		if f.Patch != nil {
+			if problem := checkPatch(f); problem != "" {
+				return invalid(field+".patch", "%s", problem)
+			}
+			patched += f.Patch.PartSize(f.Size)
+		}
 		total += f.Size
+	}
+	if patched > MaxPatchBytes {
+		return invalid("files", "patches of %d bytes exceed the limit of %d", patched, int64(MaxPatchBytes))
 	}
 	if total > MaxApplyBytes {
 		return invalid("files", "%d bytes exceed the limit of %d", total, int64(MaxApplyBytes))
 	}
 	return validateTree(files)
+}
+
+func checkPatch(f File) string {
+	p := f.Patch
+	switch {
+	case !IsDigest(p.BaseDigest):
+		return "base_digest must be 16 lower-case hex digits"
+	case p.BaseSize < 0 || p.BaseSize > MaxApplyBytes:
+		return fmt.Sprintf("base_size must be between 0 and %d", int64(MaxApplyBytes))
+	case p.Offset < 0 || p.Length < 0 || p.Offset > p.BaseSize || p.Length > p.BaseSize-p.Offset:
+		return "offset and length must lie within the base"
+	case p.PartSize(f.Size) < 0:
+		return "the file is smaller than what is kept of the base"
+	case p.PartSize(f.Size) > MaxPatchBytes:
+		return fmt.Sprintf("exceeds %d bytes", int64(MaxPatchBytes))
+	}
+	return ""
 }
 
 // validateTree refuses lists that no folder can hold: two files of one name,

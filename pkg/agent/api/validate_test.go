@@ -19,6 +19,9 @@ func validManifest() Manifest {
 	}
 }
 
+// patched has the configuration, of 7 bytes, sent as a patch.
+func patched(p Patch) func(*Manifest) { return func(m *Manifest) { m.Files[0].Patch = &p } }
+
 func TestValidateManifest(t *testing.T) {
 	mapFile := func(path string) File { return Declare(FileSpec{Path: path, Kind: KindMap}, nil) }
 	tests := []struct {
@@ -51,6 +54,26 @@ func TestValidateManifest(t *testing.T) {
 			for i := range 3 {
 				f := mapFile(fmt.Sprint(i))
 				f.Size = MaxApplyBytes / 2
+				m.Files = append(m.Files, f)
+			}
+		}, "files"},
+		{"a patch", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 9, Offset: 3, Length: 6}), ""},
+		{"a patch at the end of an empty base", patched(Patch{BaseDigest: "0123456789abcdef"}), ""},
+		{"a patch without its base", patched(Patch{BaseSize: 9}), "files[0].patch"},
+		{"a patch that starts behind its base", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 9, Offset: 10}), "files[0].patch"},
+		{"a patch that ends behind its base", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 9, Offset: 3, Length: 7}), "files[0].patch"},
+		{"a patch with a length that wraps", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 9, Offset: 9, Length: 1<<63 - 1}), "files[0].patch"},
+		{"a patch before its base", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 9, Offset: -1}), "files[0].patch"},
+		{"a patch that keeps more than the file has", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: 8}), "files[0].patch"},
+		{"a base that is too large", patched(Patch{BaseDigest: "0123456789abcdef", BaseSize: MaxApplyBytes + 1, Length: MaxApplyBytes + 1}), "files[0].patch"},
+		{"a patch that is too large", func(m *Manifest) {
+			m.Files[0].Size = MaxPatchBytes + 1
+			m.Files[0].Patch = &Patch{BaseDigest: "0123456789abcdef"}
+		}, "files[0].patch"},
+		{"patches that are too large together", func(m *Manifest) {
+			for i := range 2 {
+				f := mapFile(fmt.Sprint(i))
+				f.Size, f.Patch = MaxPatchBytes/2+1, &Patch{BaseDigest: "0123456789abcdef"}
 				m.Files = append(m.Files, f)
 			}
 		}, "files"},

@@ -25,6 +25,8 @@ type ApplyRequest struct {
 	// Held is what the pod's state says it has. Files that equal it are not
 	// sent at first; a nil map sends all.
 	Held map[string]api.FileState
+	// Features are those of the pod's state.
+	Features []string
 }
 
 // Apply hands the output to the pod and waits for what became of it. A refusal
@@ -38,7 +40,8 @@ func (c *Client) Apply(ctx context.Context, target Target, request ApplyRequest)
 			paths = append(paths, f.Path)
 		}
 	}
-	result, err := c.apply(ctx, target, request, paths)
+	c.contents.remember(request.Manifest.Files, request.Parts)
+	result, err := c.apply(ctx, target, c.contents.patched(request), paths)
 	var missing *MissingError
 	if !errors.As(err, &missing) {
 		return result, err
@@ -48,7 +51,8 @@ func (c *Client) Apply(ctx context.Context, target Target, request ApplyRequest)
 			return nil, err
 		}
 	}
-	// Asked twice for the same would mean that the agent cannot keep what it
+	// Whole this time: a base that is not there would be missing again. Asked
+	// twice for the same would mean that the agent cannot keep what it
 	// is sent; the second answer stands.
 	return c.apply(ctx, target, request, missing.Paths)
 }

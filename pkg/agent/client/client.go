@@ -49,8 +49,9 @@ type Config struct {
 
 // Client calls agents. It is safe for concurrent use and keeps connections.
 type Client struct {
-	config Config
-	http   *http.Client
+	config   Config
+	http     *http.Client
+	contents contents
 }
 
 // New reads the certificates once and fails when they cannot be used.

@@ -21,6 +21,7 @@ type upload struct {
 	manifest    api.Manifest
 	templateUID string
 	plan        []byte // nil when no plan part came
+	patches     map[string]*patch
 	staging     *staging
 	began       time.Time
 }
@@ -203,7 +204,7 @@ func (a *agent) planFor(up *upload) ([]byte, error) {
 	return nil, &requestError{stage: api.StageParts, err: errors.New("the plan part is missing and its plan is not stored here")}
 }
 
-// complete carries over the files that were not sent. If one cannot be, the
+// complete carries over the files that were not sent, or not whole. If one cannot be, the
 // answer lists everything the committed set does not hold, sent or not: what
 // was sent is dropped, so that the next request alone makes the set.
 func (a *agent) complete(up *upload) error {
@@ -213,11 +214,11 @@ func (a *agent) complete(up *upload) error {
 			continue
 		}
 		for _, source := range a.sources() {
-			carried, err := up.staging.carry(f, source)
+			taken, err := up.take(f, source)
 			if err != nil {
 				return err
 			}
-			if carried {
+			if taken {
 				break
 			}
 		}

@@ -189,7 +189,7 @@ func (p *pod) request(o output) client.ApplyRequest {
 	request.Manifest.ExpectedPrevPlanID = state.AppliedPlanID
 	request.Manifest.ExpectedPrevPlanProof = state.AppliedPlanProof
 	request.Manifest.ExpectedPrevToken = state.AppliedToken
-	request.Held = state.Files
+	request.Held, request.Features = state.Files, state.Features
 	return request
 }
 

@@ -29,7 +29,7 @@ func (a *agent) publish() {
 	j := a.journal
 	next := &snapshot{journal: *j, state: api.State{
 		APIVersion: api.Version, AgentVersion: a.config.Version, PlanSchemaVersion: api.PlanSchemaVersion,
-		AgentOps: a.agentOps(), Features: []string{api.FeatureInPlaceOps},
+		AgentOps: a.agentOps(), Features: []string{api.FeatureInPlaceOps, api.FeatureFilePatch},
 		PodName: a.config.PodName, PodUID: a.config.PodUID, TemplateUID: j.TemplateUID,
 		Phase: a.phase(), WorkerStatus: a.workerStatus(), HAProxy: a.identity(), Generation: j.Generation,
 		SupervisorStatus: a.seen.Supervisor, StartFlags: a.flags,

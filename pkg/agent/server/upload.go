@@ -41,7 +41,7 @@ func (r *receiver) receive() (*upload, error) {
 	if err != nil {
 		return nil, err
 	}
-	r.up.manifest, r.up.staging = *manifest, st
+	r.up.manifest, r.up.staging, r.up.patches = *manifest, st, takePatches(manifest)
 	if err := r.readParts(); err != nil {
 		return nil, errors.Join(err, st.discard())
 	}
@@ -108,10 +108,14 @@ func (r *receiver) readPart(part *multipart.Part, declared map[string]api.File) 
 	if !ok {
 		return &requestError{stage: api.StageParts, err: fmt.Errorf("file %q is not in the manifest", path)}
 	}
-	if r.up.staging.have[path] {
+	patch := r.up.patches[path]
+	if r.up.staging.have[path] || patch != nil && patch.sent {
 		return &requestError{stage: api.StageParts, err: fmt.Errorf("file %q is sent twice", path)}
 	}
 	source := &sourceReader{reader: part}
+	if patch != nil {
+		return patch.read(path, source)
+	}
 	if err := r.up.staging.write(file, source); err != nil {
 		var mismatch *contentError
 		if source.err != nil || errors.As(err, &mismatch) {
