@@ -5,15 +5,16 @@ import (
 )
 
 // liveness stops all faults and waits for the system to come to rest. Some
-// schedules then lose every process while nothing can be rendered. In the end
-// all processes stop gracefully, one after another.
+// schedules that did not begin in an outage meet one then: they lose every
+// process while nothing can be rendered. In the end all processes stop
+// gracefully, one after another.
 func (s *schedule) liveness() {
 	s.note("faults stop")
 	s.heal()
 	if !s.comeToRest(s.unrest) {
 		return
 	}
-	if s.inputs.state == inputsGood && s.after.IntN(3) == 0 && !s.outage() {
+	if s.inputs.state == inputsGood && !s.profile.outageFirst && s.after.IntN(3) == 0 && !s.outage() {
 		return
 	}
 	if s.inputs.state == inputsGood && s.after.IntN(2) == 0 {

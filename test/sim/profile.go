@@ -46,7 +46,7 @@ func newProfile(rng *rand.Rand) profile {
 	for _, needed := range []string{changeInputs, "start", "resume", "reconnect"} {
 		p.faults[needed] = max(1, p.faults[needed])
 	}
-	p.outageFirst = rng.IntN(4) == 0
+	p.outageFirst = rng.IntN(6) == 0
 	return p
 }
 
