@@ -87,6 +87,8 @@ func (c *Candidate) request(at *api.State, token api.Token) client.ApplyRequest 
 		Plan:  c.blob,
 		Parts: c.parts,
 		Held:  at.Files,
+		// Large files that changed a little are sent as patches where they are taken.
+		Features: at.Features,
 	}
 }
 
