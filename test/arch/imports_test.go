@@ -27,6 +27,7 @@ var layers = [][]string{
 	{"pkg/apis/retained/install"},
 	{"generated/..."},
 	{"pkg/record"},
+	{"pkg/selection"},
 	{"pkg/view"},
 	{"pkg/inspect"},
 	{"pkg/viewcache"},
@@ -45,7 +46,7 @@ var layers = [][]string{
 }
 
 // pure packages decide and never act: no clock-driven loop, no client, no log.
-var pure = []string{"pkg/plan", "pkg/checkpoint", "pkg/fencing", "pkg/agent/api", "pkg/view"}
+var pure = []string{"pkg/plan", "pkg/checkpoint", "pkg/fencing", "pkg/agent/api", "pkg/selection", "pkg/view"}
 
 // forbiddenInPure are import prefixes that would give a pure package a way to
 // act, or teach it about Kubernetes clients.

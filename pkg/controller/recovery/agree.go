@@ -7,6 +7,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // Target is what a pod that runs the checkpoint says of itself.
@@ -36,10 +37,10 @@ func targetOf(o *checkpoint.Output) (Target, error) {
 }
 
 // disagreement is why a configured pod is not exactly on the target, or nil.
-func (t Target) disagreement(pod Pod, s *api.State) *Refusal {
+func (t Target) disagreement(pod Pod, s *api.State) *selection.Refusal {
 	name := "pod " + pod.Name
-	other := func(what, expected, found string) *Refusal {
-		return &Refusal{Reason: ReasonPodOnAnotherPlan, Checksum: t.Checksum,
+	other := func(what, expected, found string) *selection.Refusal {
+		return &selection.Refusal{Reason: selection.ReasonPodOnAnotherPlan, Checksum: t.Checksum,
 			Message: fmt.Sprintf("%s: %s: expected %q, found %q", name, what, expected, found),
 			Do:      fmt.Sprintf("Fix rendering. Only if %s is known to be wrong, delete it", name)}
 	}
@@ -54,7 +55,7 @@ func (t Target) disagreement(pod Pod, s *api.State) *Refusal {
 		return other("running plan", t.PlanID, cmp.Or(s.WorkerOpsPlanID, s.RunningPlanID))
 	}
 	if what := t.fileDifference(s.Files); what != "" {
-		return &Refusal{Reason: ReasonPodFilesDiffer, Checksum: t.Checksum, Message: name + ": " + what,
+		return &selection.Refusal{Reason: selection.ReasonPodFilesDiffer, Checksum: t.Checksum, Message: name + ": " + what,
 			Do: fmt.Sprintf("Fix rendering, or delete %s once the other pods carry its load", name)}
 	}
 	return nil
@@ -91,7 +92,7 @@ func (t Target) fileDifference(files map[string]api.FileState) string {
 // others, by reason and then by name.
 type Split struct {
 	Bootstrap []Pod
-	Refusals  []*Refusal
+	Refusals  []*selection.Refusal
 }
 
 // judgeFleet decides whether the whole fleet agrees on the target. With no
@@ -116,19 +117,19 @@ func judgeFleet(fleet []Sighting, templateUID string, target *Target) Split {
 			split.Refusals = append(split.Refusals, refusal)
 		}
 	}
-	slices.SortStableFunc(split.Refusals, func(a, b *Refusal) int { return rank(a) - rank(b) })
+	slices.SortStableFunc(split.Refusals, func(a, b *selection.Refusal) int { return rank(a) - rank(b) })
 	return split
 }
 
 // podReasons are in the order in which they are told: first what hides what a
 // pod runs, then what it runs. What passes by itself comes last.
-var podReasons = []Reason{
-	ReasonPodUnreachable, ReasonPodForeign, ReasonPodUnverified, ReasonPodViolating, ReasonPodDisowned,
-	ReasonPodContradictory, ReasonPodOnAnotherPlan, ReasonPodFilesDiffer, ReasonPodWorkerUnknown, ReasonPodPending,
-	ReasonPodStarting,
+var podReasons = []selection.Reason{
+	selection.ReasonPodUnreachable, selection.ReasonPodForeign, selection.ReasonPodUnverified, selection.ReasonPodViolating, selection.ReasonPodDisowned,
+	selection.ReasonPodContradictory, selection.ReasonPodOnAnotherPlan, selection.ReasonPodFilesDiffer, selection.ReasonPodWorkerUnknown, selection.ReasonPodPending,
+	selection.ReasonPodStarting,
 }
 
-func rank(f *Refusal) int {
+func rank(f *selection.Refusal) int {
 	position := slices.Index(podReasons, f.Reason)
 	if f.Quiet {
 		position += len(podReasons)
@@ -138,7 +139,7 @@ func rank(f *Refusal) int {
 
 // joined is the first refusal, naming the pods of the others too; nil without
 // any.
-func joined(refusals []*Refusal) *Refusal {
+func joined(refusals []*selection.Refusal) *selection.Refusal {
 	if len(refusals) == 0 {
 		return nil
 	}

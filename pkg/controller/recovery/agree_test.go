@@ -14,6 +14,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
@@ -32,7 +33,7 @@ func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
 		// starting says that recovery itself is busy with the pod.
 		starting bool
 		// want is empty for a pod that agrees, else reason and part of the message.
-		want     Reason
+		want     selection.Reason
 		mentions string
 		quiet    bool
 	}{
@@ -42,84 +43,84 @@ func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
 			s.RunningPlanID, s.RunningPlanProof = two.Plan.ID, "sha256:00"
 		})},
 		{name: "a bootstrap pod does not matter", state: bootstrapState()},
-		{name: "another plan", state: configuredState(t, two), want: ReasonPodOnAnotherPlan, mentions: two.Plan.ID},
+		{name: "another plan", state: configuredState(t, two), want: selection.ReasonPodOnAnotherPlan, mentions: two.Plan.ID},
 		{name: "another plan under the same ID", state: changed(configured, func(s *api.State) {
 			s.AppliedPlanProof = "sha256:00"
-		}), want: ReasonPodOnAnotherPlan, mentions: "proof"},
+		}), want: selection.ReasonPodOnAnotherPlan, mentions: "proof"},
 		{name: "a worker that still runs another plan", state: changed(configured, func(s *api.State) {
 			s.RunningPlanID, s.RunningPlanProof = two.Plan.ID, "sha256:00"
-		}), want: ReasonPodOnAnotherPlan, mentions: "running plan"},
+		}), want: selection.ReasonPodOnAnotherPlan, mentions: "running plan"},
 		{name: "a worker whose plan has another proof", state: changed(configured, func(s *api.State) {
 			s.RunningPlanProof = "sha256:00"
-		}), want: ReasonPodOnAnotherPlan, mentions: "running plan"},
+		}), want: selection.ReasonPodOnAnotherPlan, mentions: "running plan"},
 		{name: "a file with other bytes", state: changed(configured, func(s *api.State) {
 			s.Files["ssl/site.pem"] = api.FileState{Digest: "0000000000000000", Size: 4}
-		}), want: ReasonPodFilesDiffer, mentions: `"ssl/site.pem"`},
+		}), want: selection.ReasonPodFilesDiffer, mentions: `"ssl/site.pem"`},
 		{name: "a file with the same digest and another proof", state: changed(configured, func(s *api.State) {
 			f := s.Files["ssl/site.pem"]
 			f.Proof = "sha256:00"
 			s.Files["ssl/site.pem"] = f
-		}), want: ReasonPodFilesDiffer, mentions: `"ssl/site.pem"`},
+		}), want: selection.ReasonPodFilesDiffer, mentions: `"ssl/site.pem"`},
 		{name: "a missing file", state: changed(configured, func(s *api.State) {
 			delete(s.Files, "maps/hosts.map")
-		}), want: ReasonPodFilesDiffer, mentions: `"maps/hosts.map"`},
+		}), want: selection.ReasonPodFilesDiffer, mentions: `"maps/hosts.map"`},
 		{name: "one file too many", state: changed(configured, func(s *api.State) {
 			s.Files["maps/old.map"] = api.FileState{Size: 7}
-		}), want: ReasonPodFilesDiffer, mentions: "expected none, found 7 bytes"},
+		}), want: selection.ReasonPodFilesDiffer, mentions: "expected none, found 7 bytes"},
 		{name: "a reload to come", state: changed(configured, func(s *api.State) {
 			s.ReloadPendingAt = &soon
-		}), want: ReasonPodPending},
+		}), want: selection.ReasonPodPending},
 		{name: "a broken invariant", state: changed(configured, func(s *api.State) {
 			s.InvariantViolation = "disk_is_the_desired_set"
-		}), want: ReasonPodViolating, mentions: "disk_is_the_desired_set"},
+		}), want: selection.ReasonPodViolating, mentions: "disk_is_the_desired_set"},
 		{name: "a bootstrap pod with a broken invariant", state: changed(bootstrapState(), func(s *api.State) {
 			s.InvariantViolation = "x"
-		}), want: ReasonPodViolating},
+		}), want: selection.ReasonPodViolating},
 		{name: "a disowned pod", state: changed(configured, func(s *api.State) {
 			s.Phase, s.Plans = api.PhaseDisowned, api.Plans{}
-		}), want: ReasonPodDisowned},
+		}), want: selection.ReasonPodDisowned},
 		{name: "a foreign worker", state: changed(configured, func(s *api.State) {
 			s.WorkerStatus = api.WorkerForeign
-		}), age: time.Minute, want: ReasonPodWorkerUnknown, mentions: `"foreign"`},
+		}), age: time.Minute, want: selection.ReasonPodWorkerUnknown, mentions: `"foreign"`},
 		{name: "a bootstrap pod without a worker", state: changed(bootstrapState(), func(s *api.State) {
 			s.WorkerStatus = api.WorkerAbsent
-		}), age: time.Minute, want: ReasonPodWorkerUnknown},
+		}), age: time.Minute, want: selection.ReasonPodWorkerUnknown},
 		{name: "a bootstrap pod whose worker is about to come", state: changed(bootstrapState(), func(s *api.State) {
 			s.WorkerStatus = api.WorkerAbsent
-		}), age: time.Second, want: ReasonPodWorkerUnknown, quiet: true},
+		}), age: time.Second, want: selection.ReasonPodWorkerUnknown, quiet: true},
 		{name: "a state that was not verified", state: changed(configured, func(s *api.State) {
 			s.Verified = false
-		}), want: ReasonPodUnverified},
+		}), want: selection.ReasonPodUnverified},
 		{name: "a bootstrap state that was not verified", state: changed(bootstrapState(), func(s *api.State) {
 			s.Verified = false
-		}), want: ReasonPodUnverified},
+		}), want: selection.ReasonPodUnverified},
 		{name: "another template's pod", state: changed(configured, func(s *api.State) {
 			s.TemplateUID = "other-uid"
-		}), want: ReasonPodForeign, mentions: "other-uid"},
+		}), want: selection.ReasonPodForeign, mentions: "other-uid"},
 		{name: "another template's bootstrap pod", state: changed(bootstrapState(), func(s *api.State) {
 			s.TemplateUID = "other-uid"
-		}), want: ReasonPodForeign},
+		}), want: selection.ReasonPodForeign},
 		{name: "a bootstrap phase with a token", state: changed(bootstrapState(), func(s *api.State) {
 			s.AppliedToken = api.Token{LeaderEpoch: 1}
-		}), want: ReasonPodContradictory},
+		}), want: selection.ReasonPodContradictory},
 		{name: "a bootstrap phase with a last good plan", state: changed(bootstrapState(), func(s *api.State) {
 			s.LKGPlanID = "x"
-		}), want: ReasonPodContradictory},
+		}), want: selection.ReasonPodContradictory},
 		{name: "a configured phase without a plan", state: changed(configured, func(s *api.State) {
 			s.Plans = api.Plans{}
-		}), want: ReasonPodContradictory},
+		}), want: selection.ReasonPodContradictory},
 		{name: "a phase of a later release", state: changed(configured, func(s *api.State) {
 			s.Phase = "draining"
-		}), want: ReasonPodContradictory, mentions: "draining"},
+		}), want: selection.ReasonPodContradictory, mentions: "draining"},
 		{name: "a silent pod", err: errors.New("no route to host"), age: time.Minute,
-			want: ReasonPodUnreachable, mentions: "kubectl delete pod a --force"},
+			want: selection.ReasonPodUnreachable, mentions: "kubectl delete pod a --force"},
 		{name: "a pod that is silent while it loads the checkpoint", err: context.DeadlineExceeded, age: time.Minute, starting: true,
-			want: ReasonPodStarting, mentions: "being started", quiet: true},
+			want: selection.ReasonPodStarting, mentions: "being started", quiet: true},
 		{name: "a pod that put off loading the checkpoint", state: changed(configured, func(s *api.State) {
 			s.ReloadPendingAt = &soon
-		}), age: time.Minute, starting: true, want: ReasonPodPending, quiet: true},
+		}), age: time.Minute, starting: true, want: selection.ReasonPodPending, quiet: true},
 		{name: "a silent pod that is just starting", err: errors.New("connection refused"), age: time.Second,
-			want: ReasonPodStarting, quiet: true},
+			want: selection.ReasonPodStarting, quiet: true},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -157,24 +158,24 @@ func TestAFleetIsJudgedAsAWhole(t *testing.T) {
 		name      string
 		fleet     []Sighting
 		bootstrap []string
-		refusals  []Reason
+		refusals  []selection.Reason
 	}{
-		{name: "no pod", bootstrap: []string{}, refusals: []Reason{}},
+		{name: "no pod", bootstrap: []string{}, refusals: []selection.Reason{}},
 		{name: "nothing but bootstrap pods: the receipt stands in",
 			fleet:     []Sighting{at("b", bootstrapState()), at("a", bootstrapState())},
-			bootstrap: []string{"a", "b"}, refusals: []Reason{}},
+			bootstrap: []string{"a", "b"}, refusals: []selection.Reason{}},
 		{name: "agreeing pods beside a bootstrap pod",
 			fleet:     []Sighting{at("a", configuredState(t, one)), at("b", bootstrapState())},
-			bootstrap: []string{"b"}, refusals: []Reason{}},
+			bootstrap: []string{"b"}, refusals: []selection.Reason{}},
 		{name: "mixed plans",
 			fleet:     []Sighting{at("a", configuredState(t, one)), at("b", bootstrapState()), at("c", configuredState(t, two))},
-			bootstrap: []string{"b"}, refusals: []Reason{ReasonPodOnAnotherPlan}},
+			bootstrap: []string{"b"}, refusals: []selection.Reason{selection.ReasonPodOnAnotherPlan}},
 		{name: "what hides a pod's plan comes before what it is",
 			fleet: []Sighting{
 				at("a", configuredState(t, two)), at("b", bootstrapState()), {Pod: Pod{Name: "c", UID: "c"}, Age: time.Minute},
 				{Pod: Pod{Name: "d", UID: "d"}, Age: time.Second},
 			},
-			bootstrap: []string{"b"}, refusals: []Reason{ReasonPodUnreachable, ReasonPodOnAnotherPlan, ReasonPodStarting}},
+			bootstrap: []string{"b"}, refusals: []selection.Reason{selection.ReasonPodUnreachable, selection.ReasonPodOnAnotherPlan, selection.ReasonPodStarting}},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
@@ -201,14 +202,14 @@ func TestARefusalNamesTheOtherPodsToo(t *testing.T) {
 }
 
 func TestEveryPodReasonHasARank(t *testing.T) {
-	seen := map[Reason]bool{}
+	seen := map[selection.Reason]bool{}
 	for _, reason := range podReasons {
 		if seen[reason] {
 			t.Errorf("%s is ranked twice", reason)
 		}
 		seen[reason] = true
 	}
-	if rank(&Refusal{Reason: ReasonGateRefused}) >= 0 {
+	if rank(&selection.Refusal{Reason: selection.ReasonGateRefused}) >= 0 {
 		t.Errorf("a reason that concerns no pod is ranked")
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 const (
@@ -36,7 +37,7 @@ type activation struct {
 // decision is a checkpoint that may be used, as far as one look can tell.
 type decision struct {
 	intent fencing.Intent
-	choice *Choice
+	choice *selection.Choice
 	target Target
 }
 
@@ -132,7 +133,7 @@ func (r *Recovery) idle(split Split, wait time.Duration) time.Duration {
 	return wait
 }
 
-func (r *Recovery) pauseAfter(f *Refusal) time.Duration {
+func (r *Recovery) pauseAfter(f *selection.Refusal) time.Duration {
 	if f.Quiet {
 		return quickPause
 	}
@@ -142,7 +143,7 @@ func (r *Recovery) pauseAfter(f *Refusal) time.Duration {
 // decide reads what is stored and judges everything that can be judged ahead of
 // a start. Storage comes before pods: advice to touch a pod is given only where
 // it would help.
-func (r *Recovery) decide(ctx context.Context, fleet []Sighting) (*decision, *Refusal, error) {
+func (r *Recovery) decide(ctx context.Context, fleet []Sighting) (*decision, *selection.Refusal, error) {
 	callCtx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
 	defer cancel()
 	intent, err := r.parts.Term.Intent(callCtx)
@@ -150,24 +151,24 @@ func (r *Recovery) decide(ctx context.Context, fleet []Sighting) (*decision, *Re
 	case errors.Is(err, fencing.ErrFenced):
 		return nil, nil, err
 	case err != nil:
-		return nil, unreadable(ctx, ReasonIntentUnreadable, "leases: expected to read the intent, found", err), nil
+		return nil, unreadable(ctx, selection.ReasonIntentUnreadable, "leases: expected to read the intent, found", err), nil
 	case !intent.HasPlan():
-		return nil, unselected(checkpoint.Selection{Reason: checkpoint.NoIntent}, intent), nil
+		return nil, selection.Unselected(checkpoint.Selection{Reason: checkpoint.NoIntent}, intent), nil
 	}
 	snapshot, err := r.collect(ctx, intent)
 	if err != nil {
-		f := unreadable(ctx, ReasonStoreUnreadable, "stored objects: expected to read them, found", err)
+		f := unreadable(ctx, selection.ReasonStoreUnreadable, "stored objects: expected to read them, found", err)
 		f.Checksum = intent.Checksum
 		return nil, f, nil
 	}
-	choice, refusal := choose(r.settings.Template, snapshot, intent)
+	choice, refusal := selection.Choose(r.settings.Template, snapshot, intent)
 	if refusal != nil {
 		return nil, refusal, nil
 	}
 	target, err := targetOf(choice.Output)
 	if err != nil {
-		return nil, &Refusal{Reason: ReasonCheckpointUnknown, Checksum: intent.Checksum,
-			Message: fmt.Sprintf("%s/%s: %v", v1alpha1.KindCfg, choice.Name, err), Do: doFixRendering}, nil
+		return nil, &selection.Refusal{Reason: selection.ReasonCheckpointUnknown, Checksum: intent.Checksum,
+			Message: fmt.Sprintf("%s/%s: %v", v1alpha1.KindCfg, choice.Name, err), Do: selection.DoFixRendering}, nil
 	}
 	if f := joined(judgeFleet(fleet, r.settings.Template.UID, &target).Refusals); f != nil {
 		return nil, f, nil
@@ -179,9 +180,9 @@ func (r *Recovery) decide(ctx context.Context, fleet []Sighting) (*decision, *Re
 }
 
 // unreadable is a refusal after an error of the API server.
-func unreadable(ctx context.Context, reason Reason, message string, err error) *Refusal {
+func unreadable(ctx context.Context, reason selection.Reason, message string, err error) *selection.Refusal {
 	klog.FromContext(ctx).V(2).Info("Did not read what recovery needs", "reason", reason, "err", err)
-	return &Refusal{Reason: reason, Message: message + " " + describe(err),
+	return &selection.Refusal{Reason: reason, Message: message + " " + describe(err),
 		Do: "See whether the API server answers and what this controller's role allows"}
 }
 
@@ -190,7 +191,7 @@ const maxVerdictBytes = 400
 
 // check asks HAProxy as it is installed now: an earlier binary's acceptance
 // never stands in for it.
-func (r *Recovery) check(ctx context.Context, c *Choice) *Refusal {
+func (r *Recovery) check(ctx context.Context, c *selection.Choice) *selection.Refusal {
 	verdict, err := r.parts.Gate.Check(ctx, c.Output)
 	if err != nil {
 		verdict = Verdict{Outcome: Unknown, Message: "the check was given up"}
@@ -201,11 +202,11 @@ func (r *Recovery) check(ctx context.Context, c *Choice) *Refusal {
 	case Valid:
 		return nil
 	case Refused:
-		return &Refusal{Reason: ReasonGateRefused, Checksum: c.Output.Checksum(),
+		return &selection.Refusal{Reason: selection.ReasonGateRefused, Checksum: c.Output.Checksum(),
 			Message: fmt.Sprintf("%s: expected HAProxy %s to accept it, found: %s", object, verdict.Version, message),
 			Do:      "Fix rendering, or go back to the HAProxy version that ran it"}
 	default:
-		return &Refusal{Reason: ReasonGateUnknown, Checksum: c.Output.Checksum(),
+		return &selection.Refusal{Reason: selection.ReasonGateUnknown, Checksum: c.Output.Checksum(),
 			Message: fmt.Sprintf("%s: expected a verdict of HAProxy, found none: %s", object, message),
 			Do:      "See why HAProxy does not run beside the controller", Quiet: err != nil}
 	}

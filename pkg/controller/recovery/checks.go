@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // checks makes the last check before an apply, for all pods that wait for one
@@ -115,8 +116,8 @@ func (r *Recovery) answer(ctx context.Context) {
 	}
 }
 
-func moved(l launch) *Refusal {
-	return &Refusal{Reason: ReasonPodMoved, Checksum: l.decision.target.Checksum, Quiet: true,
+func moved(l launch) *selection.Refusal {
+	return &selection.Refusal{Reason: selection.ReasonPodMoved, Checksum: l.decision.target.Checksum, Quiet: true,
 		Message: fmt.Sprintf("pod %s: expected a bootstrap pod right before its start, found another state or no such pod", l.pod.Name),
 		Do:      "It is looked at again by itself"}
 }
@@ -144,11 +145,11 @@ func (r *Recovery) recheck(ctx context.Context, l launch) ([]Pod, error) {
 	case errors.Is(err, fencing.ErrFenced):
 		return nil, err
 	case errors.Is(err, fencing.ErrSuperseded):
-		return nil, &Refusal{Reason: ReasonIntentSuperseded, Checksum: target.Checksum,
+		return nil, &selection.Refusal{Reason: selection.ReasonIntentSuperseded, Checksum: target.Checksum,
 			Message: fmt.Sprintf("retained-state lease: expected an intent for plan %q, found a newer one", target.PlanID),
-			Do:      doFixRendering}
+			Do:      selection.DoFixRendering}
 	}
-	f := unreadable(ctx, ReasonIntentUnreadable, "leases: expected to read the intent, found", err)
+	f := unreadable(ctx, selection.ReasonIntentUnreadable, "leases: expected to read the intent, found", err)
 	f.Checksum = target.Checksum
 	return nil, f
 }

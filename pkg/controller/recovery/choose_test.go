@@ -13,12 +13,13 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // snapshot is a collection during which nothing changed.
-func snapshot(t testing.TB, promoted ...*stored) Snapshot {
+func snapshot(t testing.TB, promoted ...*stored) selection.Snapshot {
 	t.Helper()
-	s := Snapshot{Before: ordinary(promoted...), After: ordinary(promoted...), Checkpoints: map[string]*v1alpha1.HAProxyCfg{}}
+	s := selection.Snapshot{Before: ordinary(promoted...), After: ordinary(promoted...), Checkpoints: map[string]*v1alpha1.HAProxyCfg{}}
 	for _, p := range promoted {
 		s.Checkpoints[p.checkpoint.Name] = p.checkpoint
 		for _, child := range p.children {
@@ -53,113 +54,113 @@ func TestOnlyTheIntendedCheckpointIsChosen(t *testing.T) {
 	now := metav1.NewTime(time.Unix(1, 0))
 	tests := []struct {
 		name   string
-		make   func(t *testing.T) (Snapshot, fencing.Intent)
-		want   Reason
+		make   func(t *testing.T) (selection.Snapshot, fencing.Intent)
+		want   selection.Reason
 		text   string
 		chosen *checkpoint.Output
 	}{
-		{name: "the newest", chosen: two, make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "the newest", chosen: two, make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 			return snapshot(t, publish(t, two), publish(t, one)), intentFor(two)
 		}},
-		{name: "the intended one although another stands first", chosen: one, make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "the intended one although another stands first", chosen: one, make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 			return snapshot(t, publish(t, two), publish(t, one)), intentFor(one)
 		}},
-		{name: "the intended one beside a damaged predecessor", chosen: two, make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "the intended one beside a damaged predecessor", chosen: two, make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 			old := publish(t, one)
 			old.checkpoint.Spec.Content += "# more"
 			return snapshot(t, publish(t, two), old), intentFor(two)
 		}},
-		{name: "none without an intent's checkpoint", want: ReasonIntentOutranCheckpoint, text: "there is no override",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none without an intent's checkpoint", want: selection.ReasonIntentOutranCheckpoint, text: "there is no override",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				return snapshot(t, publish(t, one)), intentFor(two)
 			}},
-		{name: "none when the intended checkpoint's bytes were changed", want: ReasonCheckpointDamaged, text: "PlanDigestMismatch",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the intended checkpoint's bytes were changed", want: selection.ReasonCheckpointDamaged, text: "PlanDigestMismatch",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				s.checkpoint.Spec.Content += " "
 				return snapshot(t, s), intentFor(one)
 			}},
-		{name: "none when a certificate's bytes were changed and its annotation was not", want: ReasonCheckpointDamaged, text: "ChecksumMismatch",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when a certificate's bytes were changed and its annotation was not", want: selection.ReasonCheckpointDamaged, text: "ChecksumMismatch",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				secretOf(s).Data[v1alpha1.SecretKeyCertificate] = []byte("other")
 				return snapshot(t, s), intentFor(one)
 			}},
-		{name: "none when a file is missing", want: ReasonCheckpointDamaged, text: "ChildMissing",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when a file is missing", want: selection.ReasonCheckpointDamaged, text: "ChildMissing",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				s.children = s.children[1:]
 				return snapshot(t, s), intentFor(one)
 			}},
-		{name: "none when a file has another owner", want: ReasonCheckpointDamaged, text: "OwnerMismatch",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when a file has another owner", want: selection.ReasonCheckpointDamaged, text: "OwnerMismatch",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				secretOf(s).OwnerReferences[0].UID = "other"
 				return snapshot(t, s), intentFor(one)
 			}},
-		{name: "none when the checkpoint is gone", want: ReasonCheckpointDamaged, text: "found none",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the checkpoint is gone", want: selection.ReasonCheckpointDamaged, text: "found none",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				snap := snapshot(t, s)
 				snap.Checkpoints[s.checkpoint.Name] = nil
 				return snap, intentFor(one)
 			}},
-		{name: "none when the pointer has another UID", want: ReasonCheckpointDamaged, text: "PointerMismatch",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the pointer has another UID", want: selection.ReasonCheckpointDamaged, text: "PointerMismatch",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.Before.Status.RetainedConfigs[0].UID, snap.After.Status.RetainedConfigs[0].UID = "x", "x"
 				return snap, intentFor(one)
 			}},
-		{name: "none when the plan is of another format", want: ReasonCheckpointUnknown, text: "UnsupportedSchema",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the plan is of another format", want: selection.ReasonCheckpointUnknown, text: "UnsupportedSchema",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				later := site(t, "one")
 				later.Plan.SchemaVersion++
 				later.Plan.ID = ""
 				later.Plan.ID, _ = later.Plan.ComputeID()
 				return snapshot(t, publish(t, later)), intentFor(later)
 			}},
-		{name: "none without a receipt", want: ReasonCheckpointUnacknowledged, text: "no receipt",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none without a receipt", want: selection.ReasonCheckpointUnacknowledged, text: "no receipt",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				s := publish(t, one)
 				s.checkpoint.Status.DeployedToPods[0].Mode = v1alpha1.ModeScheduled
 				return snapshot(t, s), intentFor(one)
 			}},
-		{name: "none without pointers", want: ReasonNoCheckpoint, text: "retainedConfigs",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) { return snapshot(t), intentFor(one) }},
-		{name: "none without an ordinary output", want: ReasonNoCheckpoint, text: "web-haproxycfg",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) { return Snapshot{}, intentFor(one) }},
-		{name: "none from an object that another template owns", want: ReasonPointerUntrusted, text: `"other"`,
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none without pointers", want: selection.ReasonNoCheckpoint, text: "retainedConfigs",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) { return snapshot(t), intentFor(one) }},
+		{name: "none without an ordinary output", want: selection.ReasonNoCheckpoint, text: "web-haproxycfg",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) { return selection.Snapshot{}, intentFor(one) }},
+		{name: "none from an object that another template owns", want: selection.ReasonPointerUntrusted, text: `"other"`,
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.Before.OwnerReferences[0].UID = "other"
 				return snap, intentFor(one)
 			}},
-		{name: "none from an object that is being deleted", want: ReasonPointerUntrusted, text: "being deleted",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none from an object that is being deleted", want: selection.ReasonPointerUntrusted, text: "being deleted",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.Before.DeletionTimestamp = &now
 				return snap, intentFor(one)
 			}},
-		{name: "none when the pointers changed meanwhile", want: ReasonSnapshotChanged, text: "status.retainedConfigs",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the pointers changed meanwhile", want: selection.ReasonSnapshotChanged, text: "status.retainedConfigs",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.After = ordinary(publish(t, two), publish(t, one))
 				return snap, intentFor(one)
 			}},
-		{name: "none when the object was created anew meanwhile", want: ReasonSnapshotChanged, text: "UID",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the object was created anew meanwhile", want: selection.ReasonSnapshotChanged, text: "UID",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.After.UID = "new"
 				return snap, intentFor(one)
 			}},
-		{name: "none when the owner changed meanwhile", want: ReasonSnapshotChanged, text: "owner",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the owner changed meanwhile", want: selection.ReasonSnapshotChanged, text: "owner",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.After.OwnerReferences = nil
 				return snap, intentFor(one)
 			}},
-		{name: "none when the object went away meanwhile", want: ReasonSnapshotChanged, text: "existence",
-			make: func(t *testing.T) (Snapshot, fencing.Intent) {
+		{name: "none when the object went away meanwhile", want: selection.ReasonSnapshotChanged, text: "existence",
+			make: func(t *testing.T) (selection.Snapshot, fencing.Intent) {
 				snap := snapshot(t, publish(t, one))
 				snap.After = nil
 				return snap, intentFor(one)
@@ -168,7 +169,7 @@ func TestOnlyTheIntendedCheckpointIsChosen(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			snap, intent := tc.make(t)
-			choice, refusal := choose(web, snap, intent)
+			choice, refusal := selection.Choose(web, snap, intent)
 			if tc.want != "" {
 				if refusal == nil || refusal.Reason != tc.want || refusal.Checksum != intent.Checksum || !strings.Contains(refusal.Error(), tc.text) {
 					t.Errorf("refusal = %v, want %s that mentions %q and carries the intent's checksum", refusal, tc.want, tc.text)
@@ -193,7 +194,7 @@ func TestADamagedPredecessorIsNamed(t *testing.T) {
 	one, two := site(t, "one"), site(t, "two")
 	old := publish(t, one)
 	old.checkpoint.Spec.Content += "# more"
-	choice, refusal := choose(web, snapshot(t, publish(t, two), old), intentFor(two))
+	choice, refusal := selection.Choose(web, snapshot(t, publish(t, two), old), intentFor(two))
 	if refusal != nil {
 		t.Fatal(refusal)
 	}
@@ -207,8 +208,8 @@ func TestAPointerThatWasNotReadCountsAsAbsent(t *testing.T) {
 	old := publish(t, one)
 	snap := snapshot(t, publish(t, two), old)
 	delete(snap.Checkpoints, old.checkpoint.Name)
-	choice, refusal := choose(web, snap, intentFor(two))
+	choice, refusal := selection.Choose(web, snap, intentFor(two))
 	if refusal != nil || len(choice.Damaged) > 0 {
-		t.Errorf("choose() = %+v, %v, want the newest and nothing said of what was not read", choice, refusal)
+		t.Errorf("selection.Choose() = %+v, %v, want the newest and nothing said of what was not read", choice, refusal)
 	}
 }

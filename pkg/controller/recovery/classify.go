@@ -8,6 +8,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/agent/client"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // startGrace is how long a pod that was just discovered may fail to answer
@@ -34,7 +35,7 @@ func (s Sighting) isBootstrap(templateUID string) bool {
 
 // doubt is nil when the pod either is a bootstrap pod or a configured one whose
 // account can be compared; else it is why recovery must not go on.
-func (s Sighting) doubt(templateUID string) *Refusal {
+func (s Sighting) doubt(templateUID string) *selection.Refusal {
 	name := "pod " + s.Pod.Name
 	if s.State == nil {
 		return s.silence()
@@ -42,42 +43,42 @@ func (s Sighting) doubt(templateUID string) *Refusal {
 	st := s.State
 	switch {
 	case st.TemplateUID != "" && st.TemplateUID != templateUID:
-		return &Refusal{Reason: ReasonPodForeign,
+		return &selection.Refusal{Reason: selection.ReasonPodForeign,
 			Message: fmt.Sprintf("%s: template UID: expected %q, found %q", name, templateUID, st.TemplateUID),
 			Do:      "Delete the pod, or make the selector of one template leave it out"}
 	case !st.Verified:
-		return &Refusal{Reason: ReasonPodUnverified,
+		return &selection.Refusal{Reason: selection.ReasonPodUnverified,
 			Message: name + ": expected a state verified against files and worker, found one that is not",
 			Do:      "Look at the agent's log"}
 	case st.InvariantViolation != "":
-		return &Refusal{Reason: ReasonPodViolating,
+		return &selection.Refusal{Reason: selection.ReasonPodViolating,
 			Message: fmt.Sprintf("%s: expected no invariant violation, found %q", name, brief(st.InvariantViolation)),
 			Do:      fmt.Sprintf("Delete %s once the other pods carry its load", name)}
 	case st.Phase == api.PhaseDisowned:
-		return &Refusal{Reason: ReasonPodDisowned,
+		return &selection.Refusal{Reason: selection.ReasonPodDisowned,
 			Message: fmt.Sprintf("%s: phase: expected %q or %q, found %q, so that what its worker serves is not known",
 				name, api.PhaseBootstrap, api.PhaseConfigured, st.Phase),
 			Do: fmt.Sprintf("Fix rendering, or delete %s once the other pods carry its load", name)}
 	case st.ReloadPendingAt != nil:
-		return &Refusal{Reason: ReasonPodPending, Message: name + ": expected no pending reload, found one",
+		return &selection.Refusal{Reason: selection.ReasonPodPending, Message: name + ": expected no pending reload, found one",
 			Do: "It passes when the reload is through"}
 	case st.WorkerStatus != api.WorkerOwned || !st.HAProxy.HasWorker():
-		return &Refusal{Reason: ReasonPodWorkerUnknown,
+		return &selection.Refusal{Reason: selection.ReasonPodWorkerUnknown,
 			Message: fmt.Sprintf("%s: worker: expected %q with an identity, found %q", name, api.WorkerOwned, st.WorkerStatus),
 			Do:      fmt.Sprintf("See why HAProxy does not run in %s, or delete it", name),
 			Quiet:   s.Age < startGrace}
 	case st.Phase == api.PhaseConfigured && st.AppliedPlanID != "", st.IsBootstrap():
 		return nil
 	}
-	return &Refusal{Reason: ReasonPodContradictory,
+	return &selection.Refusal{Reason: selection.ReasonPodContradictory,
 		Message: fmt.Sprintf("%s: phase %q goes with no or one plan, found applied plan %q, running plan %q, token %d/%d",
 			name, st.Phase, st.AppliedPlanID, st.RunningPlanID, st.AppliedToken.LeaderEpoch, st.AppliedToken.RenderSeq),
 		Do: fmt.Sprintf("Delete %s once the other pods carry its load", name)}
 }
 
 // silence is the refusal for a pod that does not answer.
-func (s Sighting) silence() *Refusal {
-	f := &Refusal{Reason: ReasonPodUnreachable,
+func (s Sighting) silence() *selection.Refusal {
+	f := &selection.Refusal{Reason: selection.ReasonPodUnreachable,
 		Message: fmt.Sprintf("pod %s at %s: expected its state, found %s", s.Pod.Name, s.Pod.Address, describe(s.Err)),
 		Do: fmt.Sprintf("If its node is dead, delete it: kubectl delete pod %s --force --grace-period=0; else look at its agent's log",
 			s.Pod.Name)}
@@ -85,9 +86,9 @@ func (s Sighting) silence() *Refusal {
 	case s.Starting:
 		// Its agent answers when the apply is through. Advice to delete it would
 		// undo the recovery.
-		f.Reason, f.Do = ReasonPodStarting, "It is being started from the checkpoint"
+		f.Reason, f.Do = selection.ReasonPodStarting, "It is being started from the checkpoint"
 	case s.Age < startGrace:
-		f.Reason, f.Quiet, f.Do = ReasonPodStarting, true, "It passes when the pod's agent has started"
+		f.Reason, f.Quiet, f.Do = selection.ReasonPodStarting, true, "It passes when the pod's agent has started"
 	}
 	return f
 }

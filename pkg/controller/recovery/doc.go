@@ -19,6 +19,6 @@
 // are as old as the checkpoint. There is no override when the intent outran the
 // checkpoint.
 //
-// The decisions (classify, agreement, choice, notes) are pure functions in files
-// of their own; the actor reads, calls them and acts.
+// The decisions (classify, agreement, notes) are pure functions in files of their
+// own, and the choice is package selection's; the actor reads, calls them and acts.
 package recovery

@@ -15,6 +15,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/plan"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 var web = checkpoint.Template{Namespace: "ns", Name: "web", UID: "t-uid"}
@@ -197,8 +198,8 @@ func changed(s *api.State, change func(*api.State)) *api.State {
 	return &copied
 }
 
-func reasons(refusals []*Refusal) []Reason {
-	out := []Reason{}
+func reasons(refusals []*selection.Refusal) []selection.Reason {
+	out := []selection.Reason{}
 	for _, f := range refusals {
 		out = append(out, f.Reason)
 	}

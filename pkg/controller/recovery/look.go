@@ -9,6 +9,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 const (
@@ -49,11 +50,11 @@ func (r *Recovery) look(ctx context.Context, pods []Pod, since map[string]time.T
 
 // collect reads what is stored: the pointers, what they name, and the pointers
 // again.
-func (r *Recovery) collect(ctx context.Context, intent fencing.Intent) (s Snapshot, err error) {
+func (r *Recovery) collect(ctx context.Context, intent fencing.Intent) (s selection.Snapshot, err error) {
 	store := r.parts.Store
 	ctx, cancel := context.WithTimeout(ctx, 3*r.settings.Timeout)
 	defer cancel()
-	if s.Before, err = store.Ordinary(ctx); err != nil || usable(r.settings.Template, s.Before) != nil {
+	if s.Before, err = store.Ordinary(ctx); err != nil || selection.Usable(r.settings.Template, s.Before) != nil {
 		return s, err
 	}
 	pointers, _ := record.Ordinary(s.Before)

@@ -2,6 +2,7 @@ package recovery
 
 import (
 	"fmt"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 	"strings"
 	"sync"
 )
@@ -25,7 +26,7 @@ const (
 // activeNote says that a checkpoint is in use and why: checksum and cause first,
 // since a long text is cut at its end. It names no started pods, for the same
 // notice would be news with every one of them.
-func activeNote(c Choice, cause Cause, excluded []Excluded) string {
+func activeNote(c selection.Choice, cause Cause, excluded []Excluded) string {
 	text := fmt.Sprintf("Checkpoint %s is given to bootstrap pods, because nothing can be rendered: %s: %s",
 		c.Output.Checksum(), cause.Reason, cut(cause.Message, maxNoteBytes/2))
 	if len(c.Damaged) > 0 {
@@ -36,7 +37,7 @@ func activeNote(c Choice, cause Cause, excluded []Excluded) string {
 
 // unavailableNote says why bootstrap pods are left as they are: checksum and
 // reason first, and what may be cut off last.
-func unavailableNote(f *Refusal, cause Cause, excluded []Excluded) string {
+func unavailableNote(f *selection.Refusal, cause Cause, excluded []Excluded) string {
 	checksum := f.Checksum
 	if checksum == "" {
 		checksum = "none"
@@ -46,7 +47,7 @@ func unavailableNote(f *Refusal, cause Cause, excluded []Excluded) string {
 	return cut(text+also(f), maxNoteBytes)
 }
 
-func also(f *Refusal) string {
+func also(f *selection.Refusal) string {
 	if len(f.Also) == 0 {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package recovery
 
 import (
+	"github.com/holdfast-project/holdfast/pkg/selection"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -17,34 +18,34 @@ func TestNotesAreCutBehindWhatMatters(t *testing.T) {
 	}{
 		{
 			name: "a checkpoint in use",
-			note: activeNote(Choice{Output: one}, Cause{Reason: "RenderFailed", Message: "line 3"}, excluded),
+			note: activeNote(selection.Choice{Output: one}, Cause{Reason: "RenderFailed", Message: "line 3"}, excluded),
 			start: "Checkpoint " + one.Checksum() +
 				" is given to bootstrap pods, because nothing can be rendered: RenderFailed: line 3",
 			mentions: []string{"old-1 (has ended), old-2 (past its deletion grace)"},
 		},
 		{
 			name: "a checkpoint in use, with a long render error and damage elsewhere",
-			note: activeNote(Choice{Output: one, Damaged: []string{"web-x (NameMismatch)"}},
+			note: activeNote(selection.Choice{Output: one, Damaged: []string{"web-x (NameMismatch)"}},
 				Cause{Reason: "RenderFailed", Message: long}, excluded),
 			start:    "Checkpoint " + one.Checksum() + " is given to bootstrap pods, because nothing can be rendered: RenderFailed: ä€",
 			mentions: []string{"web-x (NameMismatch)", "old-1 (has ended)"},
 		},
 		{
 			name: "a refusal with long texts everywhere",
-			note: unavailableNote(&Refusal{Reason: ReasonPodUnreachable, Checksum: "0123456789abcdef", Message: "pod a: silent",
+			note: unavailableNote(&selection.Refusal{Reason: selection.ReasonPodUnreachable, Checksum: "0123456789abcdef", Message: "pod a: silent",
 				Do: "Delete it", Also: []string{long}}, Cause{Reason: "RenderFailed", Message: long}, excluded),
 			start:    "Checkpoint 0123456789abcdef: PodUnreachable: pod a: silent. Delete it",
 			mentions: []string{"old-1 (has ended)", "Render error: RenderFailed: ä€"},
 		},
 		{
 			name: "a refusal whose own message is too long",
-			note: unavailableNote(&Refusal{Reason: ReasonGateRefused, Checksum: "0123456789abcdef", Message: long},
+			note: unavailableNote(&selection.Refusal{Reason: selection.ReasonGateRefused, Checksum: "0123456789abcdef", Message: long},
 				Cause{Reason: "x"}, nil),
 			start: "Checkpoint 0123456789abcdef: GateRefused: ä€",
 		},
 		{
 			name:  "a refusal without a checkpoint",
-			note:  unavailableNote(&Refusal{Reason: ReasonNoIntent, Message: "no intent"}, Cause{Reason: "x"}, nil),
+			note:  unavailableNote(&selection.Refusal{Reason: selection.ReasonNoIntent, Message: "no intent"}, Cause{Reason: "x"}, nil),
 			start: "Checkpoint none: NoIntent: no intent",
 		},
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 func TestNobodyIsStarted(t *testing.T) {
@@ -19,7 +20,7 @@ func TestNobodyIsStarted(t *testing.T) {
 	tests := []struct {
 		name  string
 		setup func(w *world)
-		want  Reason
+		want  selection.Reason
 		// mentions is part of the event's note.
 		mentions string
 		// quiet is what ends in no event, and later how many other events follow
@@ -27,44 +28,44 @@ func TestNobodyIsStarted(t *testing.T) {
 		quiet bool
 		later int
 	}{
-		{name: "without an intent", want: ReasonNoIntent, setup: func(w *world) { w.intent = fencing.Intent{UID: web.UID} }},
-		{name: "when the intent outran the checkpoint", want: ReasonIntentOutranCheckpoint, mentions: "there is no override",
+		{name: "without an intent", want: selection.ReasonNoIntent, setup: func(w *world) { w.intent = fencing.Intent{UID: web.UID} }},
+		{name: "when the intent outran the checkpoint", want: selection.ReasonIntentOutranCheckpoint, mentions: "there is no override",
 			setup: func(w *world) { w.intent = intentFor(two) }},
-		{name: "when the leases cannot be read", want: ReasonIntentUnreadable,
+		{name: "when the leases cannot be read", want: selection.ReasonIntentUnreadable,
 			setup: func(w *world) { w.leaseErr = errors.New("etcd is down") }},
-		{name: "when the store cannot be read", want: ReasonStoreUnreadable, mentions: "forbidden",
+		{name: "when the store cannot be read", want: selection.ReasonStoreUnreadable, mentions: "forbidden",
 			setup: func(w *world) { w.store.err = errors.New("forbidden") }},
-		{name: "when a configured pod runs something else", want: ReasonPodOnAnotherPlan, mentions: "pod b",
+		{name: "when a configured pod runs something else", want: selection.ReasonPodOnAnotherPlan, mentions: "pod b",
 			setup: func(w *world) { w.add("b", configuredState(w.t, two)) }},
-		{name: "when a pod is disowned", want: ReasonPodDisowned, mentions: "pod b", setup: func(w *world) {
+		{name: "when a pod is disowned", want: selection.ReasonPodDisowned, mentions: "pod b", setup: func(w *world) {
 			w.add("b", changed(configuredState(w.t, one), func(s *api.State) { s.Phase, s.Plans = api.PhaseDisowned, api.Plans{} }))
 		}},
-		{name: "when a pod on a dead node does not answer", want: ReasonPodUnreachable,
+		{name: "when a pod on a dead node does not answer", want: selection.ReasonPodUnreachable,
 			mentions: "If its node is dead, delete it: kubectl delete pod b --force",
 			setup:    func(w *world) { w.add("b", bootstrapState()).err = errSilent }},
-		{name: "when the current HAProxy refuses the checkpoint", want: ReasonGateRefused, mentions: "2.6.12 to accept it, found: unknown keyword 'nbproc'",
+		{name: "when the current HAProxy refuses the checkpoint", want: selection.ReasonGateRefused, mentions: "2.6.12 to accept it, found: unknown keyword 'nbproc'",
 			setup: func(w *world) {
 				w.verdict = Verdict{Outcome: Refused, Version: "2.6.12", Message: "unknown keyword 'nbproc'"}
 			}},
-		{name: "when HAProxy gives no verdict", want: ReasonGateUnknown, mentions: "not found",
+		{name: "when HAProxy gives no verdict", want: selection.ReasonGateUnknown, mentions: "not found",
 			setup: func(w *world) { w.verdict = Verdict{Outcome: Unknown, Message: "haproxy: not found"} }},
-		{name: "when the gate was taken by a newer output", want: ReasonGateUnknown, quiet: true,
+		{name: "when the gate was taken by a newer output", want: selection.ReasonGateUnknown, quiet: true,
 			setup: func(w *world) { w.gateErr = errors.New("a newer output is checked instead") }},
-		{name: "when a later intent is recorded before the apply", want: ReasonIntentSuperseded, later: 1,
+		{name: "when a later intent is recorded before the apply", want: selection.ReasonIntentSuperseded, later: 1,
 			setup: func(w *world) { w.atGate = func() { w.with(func() { w.intent = intentFor(two) }) } }},
-		{name: "when a pod turns out to run something else before the apply", want: ReasonPodOnAnotherPlan, mentions: "pod a",
+		{name: "when a pod turns out to run something else before the apply", want: selection.ReasonPodOnAnotherPlan, mentions: "pod a",
 			setup: func(w *world) {
 				w.atGate = func() { w.with(func() { w.pods["a-uid"].state = configuredState(w.t, two) }) }
 			}},
-		{name: "when a pod with something else is discovered before the apply", want: ReasonPodOnAnotherPlan, mentions: "pod d",
+		{name: "when a pod with something else is discovered before the apply", want: selection.ReasonPodOnAnotherPlan, mentions: "pod d",
 			setup: func(w *world) { w.atGate = func() { w.add("d", configuredState(w.t, two)) } }},
-		{name: "when the leases cannot be read before the apply", want: ReasonIntentUnreadable, later: 1,
+		{name: "when the leases cannot be read before the apply", want: selection.ReasonIntentUnreadable, later: 1,
 			setup: func(w *world) { w.atGate = func() { w.with(func() { w.leaseErr = errors.New("etcd is down") }) } }},
-		{name: "when the pod itself was configured before the apply", want: ReasonPodMoved, quiet: true,
+		{name: "when the pod itself was configured before the apply", want: selection.ReasonPodMoved, quiet: true,
 			setup: func(w *world) {
 				w.atGate = func() { w.with(func() { w.pods["new-uid"].state = configuredState(w.t, one) }) }
 			}},
-		{name: "when the pod itself is gone before the apply", want: ReasonPodMoved, quiet: true,
+		{name: "when the pod itself is gone before the apply", want: selection.ReasonPodMoved, quiet: true,
 			setup: func(w *world) { w.pods["new-uid"].atGuard = func() { w.remove("new") } }},
 	}
 	for _, tc := range tests {

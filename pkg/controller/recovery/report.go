@@ -8,10 +8,11 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // refuse tells a refusal. One that passes by itself is no event.
-func (r *Recovery) refuse(ctx context.Context, f *Refusal, cause Cause, excluded []Excluded) {
+func (r *Recovery) refuse(ctx context.Context, f *selection.Refusal, cause Cause, excluded []Excluded) {
 	r.metrics.Refusals.WithLabelValues(string(f.Reason)).Inc()
 	r.health(f.Error() + also(f))
 	if f.Quiet {

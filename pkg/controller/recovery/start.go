@@ -10,6 +10,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 const (
@@ -118,7 +119,7 @@ func (r *Recovery) landed(ctx context.Context, e ending) {
 	outcome := outcomeFailed
 	refusal := r.explain(ctx, e)
 	pause := r.pauseAfter(refusal)
-	if refusal.Reason == ReasonPodRejected {
+	if refusal.Reason == selection.ReasonPodRejected {
 		outcome, pause = outcomeRejected, rejectPause
 	}
 	r.metrics.Starts.WithLabelValues(outcome).Inc()
@@ -135,9 +136,9 @@ func (r *Recovery) landed(ctx context.Context, e ending) {
 }
 
 // explain makes a start's error a refusal.
-func (r *Recovery) explain(ctx context.Context, e ending) *Refusal {
+func (r *Recovery) explain(ctx context.Context, e ending) *selection.Refusal {
 	name := "pod " + e.pod.Name
-	var refusal *Refusal
+	var refusal *selection.Refusal
 	var rejected *RejectedError
 	var outranked *OutrankedError
 	var unresolved *UnresolvedError
@@ -145,26 +146,26 @@ func (r *Recovery) explain(ctx context.Context, e ending) *Refusal {
 	case errors.As(e.err, &refusal):
 		return refusal
 	case errors.As(e.err, &rejected):
-		return &Refusal{Reason: ReasonPodRejected, Checksum: e.decision.target.Checksum,
+		return &selection.Refusal{Reason: selection.ReasonPodRejected, Checksum: e.decision.target.Checksum,
 			Message: fmt.Sprintf("%s: expected its HAProxy to load the checkpoint, found: %s",
 				name, cut(redact(e.decision.choice.Output, alerts(rejected.Message)), maxVerdictBytes)),
 			Do: "See HAProxy's log in the pod. It stays NotReady and is tried again after a minute, or when restarted"}
 	case errors.As(e.err, &outranked):
 		return r.reclaim(ctx, e, outranked.Floor)
 	case errors.As(e.err, &unresolved):
-		return &Refusal{Reason: ReasonPodNotStarted, Checksum: e.decision.target.Checksum,
+		return &selection.Refusal{Reason: selection.ReasonPodNotStarted, Checksum: e.decision.target.Checksum,
 			Message: fmt.Sprintf("%s: expected an answer to its start, found %s", name, describe(unresolved.Err)),
 			Do:      fmt.Sprintf("If its node is dead, delete the pod: kubectl delete pod %s --force --grace-period=0", e.pod.Name)}
 	}
-	return &Refusal{Reason: ReasonPodNotStarted, Checksum: e.decision.target.Checksum,
+	return &selection.Refusal{Reason: selection.ReasonPodNotStarted, Checksum: e.decision.target.Checksum,
 		Message: fmt.Sprintf("%s: expected to start, found %s", name, brief(redact(e.decision.choice.Output, describe(e.err)))),
 		Do:      "It is tried again by itself; see the agent's log"}
 }
 
 // reclaim lifts the epoch over one that a pod reports, and tells the new one
 // before anything is applied with it.
-func (r *Recovery) reclaim(ctx context.Context, e ending, floor uint64) *Refusal {
-	refusal := &Refusal{Reason: ReasonEpochOutranked, Checksum: e.decision.target.Checksum,
+func (r *Recovery) reclaim(ctx context.Context, e ending, floor uint64) *selection.Refusal {
+	refusal := &selection.Refusal{Reason: selection.ReasonEpochOutranked, Checksum: e.decision.target.Checksum,
 		Message: fmt.Sprintf("pod %s: expected an epoch of at most %d, found %d", e.pod.Name, r.parts.Term.Epoch(), floor),
 		Do:      "It is tried again by itself with a higher epoch; if that does not help, delete the pod"}
 	for range maxReclaims {

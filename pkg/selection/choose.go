@@ -1,4 +1,4 @@
-package recovery
+package selection
 
 import (
 	"fmt"
@@ -30,9 +30,9 @@ type Choice struct {
 	Damaged []string
 }
 
-// choose verifies what is stored and picks the checkpoint the intent names.
-func choose(t checkpoint.Template, s Snapshot, intent fencing.Intent) (*Choice, *Refusal) {
-	if f := usable(t, s.Before); f != nil {
+// Choose verifies what is stored and picks the checkpoint the intent names.
+func Choose(t checkpoint.Template, s Snapshot, intent fencing.Intent) (*Choice, *Refusal) {
+	if f := Usable(t, s.Before); f != nil {
 		f.Checksum = intent.Checksum
 		return nil, f
 	}
@@ -58,7 +58,7 @@ func choose(t checkpoint.Template, s Snapshot, intent fencing.Intent) (*Choice, 
 	}
 	selection := checkpoint.Select(candidates, intent.PlanID, intent.Checksum)
 	if selection.Reason != checkpoint.Selected {
-		return nil, unselected(selection, intent)
+		return nil, Unselected(selection, intent)
 	}
 	name := candidates[selection.Index].Pointer.Name
 	return &Choice{Name: name, Output: outputs[name], Damaged: damaged}, nil
@@ -81,17 +81,17 @@ func verify(t checkpoint.Template, s Snapshot, pointer *checkpoint.Pointer, inte
 	return bundle.Verify()
 }
 
-// usable requires the object that holds the pointers to be the template's.
-func usable(t checkpoint.Template, ordinary *v1alpha1.HAProxyCfg) *Refusal {
+// Usable requires the object that holds the pointers to be the template's.
+func Usable(t checkpoint.Template, ordinary *v1alpha1.HAProxyCfg) *Refusal {
 	if ordinary == nil {
 		return &Refusal{Reason: ReasonNoCheckpoint,
 			Message: fmt.Sprintf("%s/%s: expected the object that names the checkpoints, found none",
 				v1alpha1.KindCfg, checkpoint.OrdinaryName(t.Name)),
-			Do: doFixRendering}
+			Do: DoFixRendering}
 	}
 	object := v1alpha1.KindCfg + "/" + ordinary.Name
 	if ordinary.DeletionTimestamp != nil {
-		return &Refusal{Reason: ReasonPointerUntrusted, Message: object + ": expected to stay, found it being deleted", Do: doFixRendering}
+		return &Refusal{Reason: ReasonPointerUntrusted, Message: object + ": expected to stay, found it being deleted", Do: DoFixRendering}
 	}
 	owner := record.Controller(&ordinary.ObjectMeta)
 	want := checkpoint.Owner{
@@ -101,7 +101,7 @@ func usable(t checkpoint.Template, ordinary *v1alpha1.HAProxyCfg) *Refusal {
 		return &Refusal{Reason: ReasonPointerUntrusted,
 			Message: fmt.Sprintf("%s: controller owner: expected %s/%s with UID %q, found %s/%s with UID %q",
 				object, want.Kind, want.Name, want.UID, owner.Kind, owner.Name, owner.UID),
-			Do: doFixRendering}
+			Do: DoFixRendering}
 	}
 	return nil
 }
@@ -129,11 +129,12 @@ func unchanged(before, after *v1alpha1.HAProxyCfg) *Refusal {
 	return nil
 }
 
-const doFixRendering = "Fix rendering; the render error says where"
+// DoFixRendering is what helps wherever nothing else does.
+const DoFixRendering = "Fix rendering; the render error says where"
 
-// unselected translates why no checkpoint was picked.
-func unselected(s checkpoint.Selection, intent fencing.Intent) *Refusal {
-	f := &Refusal{Checksum: intent.Checksum, Message: s.Message, Do: doFixRendering}
+// Unselected translates why no checkpoint was picked.
+func Unselected(s checkpoint.Selection, intent fencing.Intent) *Refusal {
+	f := &Refusal{Checksum: intent.Checksum, Message: s.Message, Do: DoFixRendering}
 	switch s.Reason {
 	case checkpoint.NoIntent:
 		f.Reason, f.Message = ReasonNoIntent, "retained-state lease: expected an intent with plan and checksum, found none"
