@@ -35,6 +35,12 @@ func (w *world) answer(alter func()) {
 	pass(time.Minute + 20*time.Second)
 }
 
+func (w *world) documentProblems() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.problems
+}
+
 func (w *world) expect(t *testing.T, what string, outputs, problems []string) {
 	t.Helper()
 	w.mu.Lock()
@@ -84,9 +90,9 @@ func TestOfSeveralNewContentsTheGoodOnesAreUsed(t *testing.T) {
 		w.expect(t, "while nothing renders", []string{"a1 b1"}, nil)
 		w.change(func() { w.template = good })
 		pass(time.Second)
-		w.expect(t, "with one bad content", []string{"a1 b1", "a1 b2"}, w.problems)
-		if len(w.problems) != 1 {
-			t.Errorf("problems: %v", w.problems)
+		w.expect(t, "with one bad content", []string{"a1 b1", "a1 b2"}, w.documentProblems())
+		if got := w.documentProblems(); len(got) != 1 {
+			t.Errorf("problems: %v", got)
 		}
 	})
 }
@@ -135,9 +141,9 @@ func TestADocumentThatIsNotCriticalHoldsNothingUp(t *testing.T) {
 		pass(time.Second)
 		w.expect(t, "at first", []string{" b1"}, problem)
 		w.answer(func() { w.answers["/a"], w.refuses = "bad", "bad" })
-		w.expect(t, "with a first content that is refused", []string{" b1"}, w.problems)
-		if len(w.problems) != 1 {
-			t.Errorf("problems: %v", w.problems)
+		w.expect(t, "with a first content that is refused", []string{" b1"}, w.documentProblems())
+		if got := w.documentProblems(); len(got) != 1 {
+			t.Errorf("problems: %v", got)
 		}
 		w.answer(func() { w.answers["/a"] = "a1" })
 		w.expect(t, "with good content", []string{" b1", "a1 b1"}, nil)

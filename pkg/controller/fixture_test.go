@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"testing"
 	"testing/synctest"
@@ -45,8 +46,10 @@ type installation struct {
 	haptic versioned.Interface
 	fleet  *proxyPods
 	gate   Gate
-	pods   int
-	ended  []func()
+	// documents answers for every server that httpResources name.
+	documents http.RoundTripper
+	pods      int
+	ended     []func()
 }
 
 // install runs a test in a bubble and ends what it started.
@@ -85,7 +88,7 @@ func (in *installation) start(name string) *process {
 	in.t.Helper()
 	c, err := Assemble(
 		Options{Namespace: namespace, Template: tplName, Identity: name, AgentPort: 9444},
-		Parts{Config: in.server.Config(name), Agents: in.fleet, Gate: in.gate}, prometheus.NewRegistry())
+		Parts{Config: in.server.Config(name), Agents: in.fleet, Gate: in.gate, Documents: in.documents}, prometheus.NewRegistry())
 	in.must(err)
 	logger := klog.Logger{}
 	if os.Getenv("HOLDFAST_TEST_LOG") != "" {

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -55,7 +56,7 @@ func (w *web) times() []time.Duration {
 type fixture struct {
 	*Sources
 	web     *web
-	changes int
+	changes atomic.Int32
 }
 
 var errRefused = errors.New("connection refused")
@@ -67,13 +68,7 @@ func inBubble(t *testing.T, w *web, resource v1alpha1.HTTPResource, test func(t 
 		ctx, cancel := context.WithCancel(t.Context())
 		w.began = time.Now()
 		f := &fixture{web: w}
-		var mu sync.Mutex
-		changed := func() {
-			mu.Lock()
-			defer mu.Unlock()
-			f.changes++
-		}
-		f.Sources = New(ctx, Config{Changed: changed, Metrics: NewMetrics(prometheus.NewRegistry()), Transport: w})
+		f.Sources = New(ctx, Config{Changed: func() { f.changes.Add(1) }, Metrics: NewMetrics(prometheus.NewRegistry()), Transport: w})
 		if resource.URL == "" {
 			resource.URL = "https://user:secret@host/list?token=secret"
 		}
@@ -137,10 +132,10 @@ func TestNewContentIsUsedOnceItWasAccepted(t *testing.T) {
 		if diff := cmp.Diff(want, f.Problems()); diff != "" {
 			t.Errorf("problems (-want +got):\n%s", diff)
 		}
-		before := f.changes
+		before := f.changes.Load()
 		pass(2 * time.Minute)
 		f.expect(t, "refused content that was fetched again", seen{Text: "two", Settled: "one", Fresh: onlyD, Spare: onlyD})
-		if f.changes == before {
+		if f.changes.Load() == before {
 			t.Error("nobody was told to try the content again")
 		}
 		f.web.set("one", nil)
@@ -242,8 +237,8 @@ func TestFetchesAreSpacedWithJitterAndGrowingPauses(t *testing.T) {
 		if got := len(f.web.times()); got < 18 || got > 21 {
 			t.Errorf("%d fetches in ten minutes at an interval of 30 s", got)
 		}
-		if f.changes != 1 {
-			t.Errorf("told of changes %d times for one content", f.changes)
+		if got := f.changes.Load(); got != 1 {
+			t.Errorf("told of changes %d times for one content", got)
 		}
 		f.web.set("", errRefused)
 		before := len(f.web.times())
@@ -256,8 +251,8 @@ func TestFetchesAreSpacedWithJitterAndGrowingPauses(t *testing.T) {
 		if first, last := after[1]-after[0], after[len(after)-1]-after[len(after)-2]; first > 2*time.Second || last < 30*time.Second || last > 33*time.Second {
 			t.Errorf("pauses between failures from %s to %s", first, last)
 		}
-		if f.changes != 2 {
-			t.Errorf("told of changes %d times for one content and one failure", f.changes)
+		if got := f.changes.Load(); got != 2 {
+			t.Errorf("told of changes %d times for one content and one failure", got)
 		}
 	})
 }
