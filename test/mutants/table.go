@@ -105,8 +105,10 @@ var mutants = []mutant{
 		"	for !MUTANT && w.recovery.Cancel(ctx) != nil {"}}},
 	// Drain and receipts.
 	{"drain without waiting for the deployment", []edit{{controlTerm,
-		"	if err := w.deployer.Drain(ctx); err != nil {",
-		"	if MUTANT {\n	} else if err := w.deployer.Drain(ctx); err != nil {"}}},
+		"	if err := w.deployer.Drain(ctx); err != nil {\n		logger.Info(\"Gave up waiting",
+		"	if MUTANT {\n	} else if err := w.deployer.Drain(ctx); err != nil {\n		logger.Info(\"Gave up waiting"}, {controlTerm,
+		"	if err := w.deployer.Drain(ctx); err != nil {\n		logger.Info(\"Gave up taking",
+		"	if MUTANT {\n	} else if err := w.deployer.Drain(ctx); err != nil {\n		logger.Info(\"Gave up taking"}}},
 	{"drain without publication", []edit{{controlTerm,
 		"	if err := w.publisher.Flush(ctx); err != nil {",
 		"	if MUTANT {\n		return\n	}\n	if err := w.publisher.Flush(ctx); err != nil {"}}},
