@@ -27,11 +27,26 @@ type ApplyRequest struct {
 	Held map[string]api.FileState
 	// Features are those of the pod's state.
 	Features []string
+	// Before is the state that the request was made from. With it, an apply that
+	// was not answered is resolved by reading the state again.
+	Before *api.State
 }
 
 // Apply hands the output to the pod and waits for what became of it. A refusal
-// by HAProxy is a Result that is not OK, everything else an error.
+// by HAProxy is a Result that is not OK, everything else an error. When the
+// answer is lost, the pod's state is asked for it; an UnansweredError says that
+// it could not tell.
 func (c *Client) Apply(ctx context.Context, target Target, request ApplyRequest) (*api.Result, error) {
+	result, err := c.applyOnce(ctx, target, request)
+	var unanswered *UnansweredError
+	if errors.As(err, &unanswered) && request.Before != nil {
+		return c.resolve(ctx, target, request, unanswered)
+	}
+	return result, err
+}
+
+// applyOnce sends the output, and what the pod lacks of it.
+func (c *Client) applyOnce(ctx context.Context, target Target, request ApplyRequest) (*api.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, c.config.ApplyTimeout)
 	defer cancel()
 	var paths []string

@@ -4,11 +4,13 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptrace"
 	"net/url"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
@@ -70,36 +72,74 @@ func (c call) request(ctx context.Context) (*http.Request, error) {
 	return request, nil
 }
 
+const (
+	// maxTries bounds how often one request is sent.
+	maxTries = 3
+	// firstPause is the first wait before it is sent again; it doubles.
+	firstPause = 100 * time.Millisecond
+)
+
 // do sends one request and decodes its answer into result, or into the error
-// type that the status asks for.
+// type that the status asks for. It sends again what is safe to send again.
 func (c *Client) do(ctx context.Context, call call, result any) error {
+	for try, wait := 1, firstPause; ; try, wait = try+1, 2*wait {
+		lost, err := c.once(ctx, call, result)
+		if err == nil || try == maxTries || !(lost && call.method != http.MethodPost || isBusy(err)) {
+			return err
+		}
+		if pause(ctx, wait) != nil {
+			return err
+		}
+	}
+}
+
+// isBusy reports that an agent dropped a request unread.
+func isBusy(err error) bool {
+	var refused *RefusedError
+	return errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable && refused.Detail.Stage == api.StageBusy
+}
+
+func pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-timer.C:
+		return nil
+	}
+}
+
+// once is one try. It reports that the connection was lost on the way, with
+// which anything may have happened at the other end.
+func (c *Client) once(ctx context.Context, call call, result any) (lost bool, err error) {
 	sent := false
 	traced := httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		GotConn: func(httptrace.GotConnInfo) { sent = true },
 	})
 	request, err := call.request(traced)
 	if err != nil {
-		return fmt.Errorf("building request for pod %s: %w", call.target.PodName, err)
+		return false, fmt.Errorf("building request for pod %s: %w", call.target.PodName, err)
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return call.unanswered(sent, err)
+		return sent && !errors.Is(err, errRedirect), call.unanswered(sent, err)
 	}
 	defer response.Body.Close()
 	answer, err := io.ReadAll(io.LimitReader(response.Body, api.MaxAnswerBytes+1))
 	if err != nil {
-		return call.unanswered(true, err)
+		return true, call.unanswered(true, err)
 	}
 	if len(answer) > api.MaxAnswerBytes {
-		return call.unanswered(true, fmt.Errorf("answer exceeds %d bytes", api.MaxAnswerBytes))
+		return false, call.unanswered(true, fmt.Errorf("answer exceeds %d bytes", api.MaxAnswerBytes))
 	}
 	if response.StatusCode != http.StatusOK {
-		return call.refusal(response.StatusCode, answer)
+		return false, call.refusal(response.StatusCode, answer)
 	}
 	if err := json.Unmarshal(answer, result); err != nil {
-		return call.unanswered(true, fmt.Errorf("decoding answer: %w", err))
+		return false, call.unanswered(true, fmt.Errorf("decoding answer: %w", err))
 	}
-	return nil
+	return false, nil
 }
 
 func (c call) unanswered(sent bool, err error) error {

@@ -5,9 +5,14 @@
 // its own time-out, and that refusals come back as types: nothing needs to be
 // told apart by text.
 //
-// It never repeats an apply by itself, with one exception: files the agent asks
-// for are sent, exactly those, with the same manifest. When an apply may have
-// reached the agent and no answer came back, the error is an UnansweredError;
-// reading the state tells what happened, and the same manifest may be sent
-// again, because an agent answers a repeat with the first result.
+// It never repeats an apply that may have been carried out. Files that the agent
+// asks for are sent, exactly those, with the same manifest, and an apply that a
+// busy agent dropped unread is sent again, as are reads and announcements whose
+// connection broke. When no answer to an apply came back, the state is read a few
+// times for its result; what it does not tell is an UnansweredError. The caller,
+// who knows whether it may still act, can send the same manifest again then,
+// because an agent answers a repeat with the first result.
+//
+// Large files that changed a little since this process sent them are sent as
+// patches, to agents that take them. The contents to patch from are bounded.
 package client

@@ -1,0 +1,46 @@
+package client
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
+)
+
+// maxLooks bounds the looks at a pod whose apply was not answered. A state waits
+// behind an apply that is under way, so that the first one tells as a rule.
+const maxLooks = 4
+
+// resolve finds out what became of an apply that was not answered. It sends
+// nothing again: whether that may still be done is for the caller to know.
+func (c *Client) resolve(ctx context.Context, target Target, request ApplyRequest, cause *UnansweredError) (*api.Result, error) {
+	for look, wait := 1, firstPause; look <= maxLooks && ctx.Err() == nil; look, wait = look+1, 2*wait {
+		state, err := c.State(ctx, target, StateOptions{WithoutPlan: true})
+		if err != nil {
+			cause = &UnansweredError{Pod: cause.Pod, Err: fmt.Errorf("%w, then: %w", cause.Err, err)}
+		} else if result := answerIn(state, request); result != nil {
+			return result, nil
+		}
+		if look < maxLooks && pause(ctx, wait) != nil {
+			break
+		}
+	}
+	return nil, cause
+}
+
+// answerIn is the result of this request, if the state shows it and it still
+// holds. An older one of the same plan is no answer.
+func answerIn(state *api.State, request ApplyRequest) *api.Result {
+	last, before, m := state.LastApply, request.Before.LastApply, &request.Manifest
+	switch {
+	case last == nil || last.PlanID != m.PlanID || before != nil && before.At.Equal(last.At):
+		return nil
+	case !last.OK:
+		return last
+	case state.AppliedToken != m.Token || last.AppliedToken != m.Token || last.Plans != state.Plans || last.HAProxy != state.HAProxy:
+		return nil // somebody was there in the meantime
+	case m.Mode != api.ModeRevertLKG && (state.AppliedPlanID != m.PlanID || state.AppliedPlanProof != m.PlanProof):
+		return nil
+	}
+	return last
+}
