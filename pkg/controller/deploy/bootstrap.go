@@ -119,7 +119,7 @@ func (b *Bootstrap) attempt(ctx context.Context, o BootstrapOrder) (entry checkp
 	if err := o.Guard(ctx); err != nil {
 		return entry, false, err
 	}
-	result, err := b.apply(ctx, target, o.Candidate)
+	result, err := b.apply(ctx, target, o.Candidate, state)
 	if err == nil {
 		entry, err = b.rules.judge(o.Pod, o.Candidate, result)
 	}
@@ -202,12 +202,14 @@ func (b *Bootstrap) state(ctx context.Context, target client.Target) (*api.State
 }
 
 // apply expects a pod that has nothing: no plan, no token, and the phase that
-// tells it from one that merely lost what it had.
-func (b *Bootstrap) apply(ctx context.Context, target client.Target, c *Candidate) (*api.Result, error) {
+// tells it from one that merely lost what it had. The state before tells a lost
+// answer from what was there already.
+func (b *Bootstrap) apply(ctx context.Context, target client.Target, c *Candidate, before *api.State) (*api.Result, error) {
 	ctx, cancel := context.WithTimeout(ctx, b.rules.settings.Timeout)
 	defer cancel()
 	request := c.request(&api.State{}, api.Token{LeaderEpoch: b.rules.term.Epoch()})
 	request.Manifest.ExpectedPhase = api.PhaseBootstrap
+	request.Features, request.Before = before.Features, before
 	result, err := b.rules.agents.Apply(ctx, target, request)
 	if err != nil && ctx.Err() != nil {
 		// Whatever the agents' client made of the end of the time: the request

@@ -89,6 +89,7 @@ func (c *Candidate) request(at *api.State, token api.Token) client.ApplyRequest 
 		Held:  at.Files,
 		// Large files that changed a little are sent as patches where they are taken.
 		Features: at.Features,
+		Before:   at,
 	}
 }
 

@@ -75,6 +75,9 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
+	if request.Before == nil {
+		return nil, errors.New("a lost answer could not be told from what was there before")
+	}
 	if before := a.before; before != nil {
 		a.before = nil
 		before(a)
