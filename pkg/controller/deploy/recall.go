@@ -116,8 +116,11 @@ func (d *Deployer) revertFleet(ctx context.Context, c *Candidate) {
 		limit <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-limit }()
-			// Whatever it was to load, it is not this any more.
-			p.scheduled = false
+			if d.current == c {
+				// It is not to load this any more. A newer output it still is, and
+				// a drain waits for that.
+				p.scheduled = false
+			}
 			logger := klog.LoggerWithValues(klog.FromContext(ctx), "pod", p.pod.Name, "plan", c.Output.Plan.ID)
 			switch left, err := d.revert(ctx, p.pod, c); {
 			case err != nil:

@@ -168,6 +168,29 @@ func TestARecallLeavesANewerOutputAlone(t *testing.T) {
 	})
 }
 
+func TestADrainFollowsUpANewerOutputWhenAnOlderOneIsRecalled(t *testing.T) {
+	f := newFleet("a")
+	inTerm(t, f, func(t *testing.T, d *Deployer) {
+		_, second := settled(t, d)
+		d.Dispatch(second)
+		pass(DefaultMinInterval)
+		f.agent("a").schedule = 5 * time.Second
+		third := candidate(t, 3, "three")
+		d.Dispatch(third)
+		synctest.Wait()
+		d.Recall(second, nil)
+		if err := d.Drain(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := f.agent("a").where(); got != on(third) {
+			t.Errorf("at the end of the drain the pod is at %q, want %q", got, on(third))
+		}
+		if diff := cmp.Diff(map[string]string{"a": "reload receipt"}, f.entries()); diff != "" {
+			t.Errorf("reports at the end of the drain (-want +got):\n%s", diff)
+		}
+	})
+}
+
 func TestADrainTakesBackWhatIsRecalledMeanwhile(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		f := newFleet("a")
