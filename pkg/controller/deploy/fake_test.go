@@ -75,7 +75,7 @@ func (a *agent) apply(request client.ApplyRequest) (*api.Result, error) {
 	if err := m.Validate(); err != nil {
 		return nil, err
 	}
-	if request.Before == nil {
+	if request.Before == nil && m.Mode != api.ModeRevertLKG {
 		return nil, errors.New("a lost answer could not be told from what was there before")
 	}
 	if before := a.before; before != nil {
