@@ -12,6 +12,7 @@ import (
 	"errors"
 	"io"
 	"math/big"
+	mathrand "math/rand/v2"
 	"os"
 	"path/filepath"
 	"strings"
@@ -19,11 +20,15 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 
+	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
+	"github.com/holdfast-project/holdfast/test/fakeapi"
 )
 
 // ingressTemplate is the library that users start from.
@@ -154,6 +159,43 @@ func TestIngressLibraryRendersAsStored(t *testing.T) {
 		if diff := cmp.Diff(string(want), string(content)); diff != "" {
 			t.Errorf("%s (-want +got):\n%s", name, diff)
 		}
+	}
+}
+
+func TestIngressLibraryGivesEqualBytesInAnyOrder(t *testing.T) {
+	template := loadTemplate(t, ingressTemplate)
+	snapshot := ingressSnapshot(t, template)
+	first, err := renderOnce(t, template, snapshot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		for _, kind := range snapshot {
+			mathrand.Shuffle(len(kind.Objects), func(a, b int) { kind.Objects[a], kind.Objects[b] = kind.Objects[b], kind.Objects[a] })
+		}
+		again, err := renderOnce(t, template, snapshot)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if diff := cmp.Diff(first, again); diff != "" {
+			t.Fatalf("render %d differs (-first +again):\n%s", i, diff)
+		}
+	}
+}
+
+// TestIngressLibraryIsWhatItsDefinitionTakes creates it at an API server that
+// judges as the real one does, with the definition of the manifests.
+func TestIngressLibraryIsWhatItsDefinitionTakes(t *testing.T) {
+	server := fakeapi.New(fakeapi.Options{})
+	client := versioned.NewForConfigOrDie(server.Config(fakeapi.Admin)).HapticV1alpha1().HAProxyTemplateConfigs("edge")
+	template := loadTemplate(t, ingressTemplate)
+	if _, err := client.Create(t.Context(), template, metav1.CreateOptions{}); err != nil {
+		t.Error(err)
+	}
+	template.Name = "other"
+	template.Spec.HTTPResources = map[string]v1alpha1.HTTPResource{"x": {URL: "file:///etc/passwd"}}
+	if _, err := client.Create(t.Context(), template, metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
+		t.Errorf("Create() error = %v, want one about the URL", err)
 	}
 }
 
