@@ -3,6 +3,7 @@ package record
 import (
 	"fmt"
 	"maps"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -109,6 +110,18 @@ func NewRetainedLease(namespace, name string, template fencing.TemplateRef, inte
 // WithIntent is a copy of the Lease that holds the intent.
 func WithIntent(lease *coordinationv1.Lease, intent fencing.Intent) *coordinationv1.Lease {
 	return withAnnotations(lease, map[string]string{v1alpha1.AnnotationDeploymentIntent: intent.Encode()})
+}
+
+// Renumbered is a copy of a retained-state Lease that differs in a number without
+// a meaning. The server keeps the version of an object that a write does not
+// change, and then an earlier write for that version may still land.
+func Renumbered(lease *coordinationv1.Lease) *coordinationv1.Lease {
+	changed, next := lease.DeepCopy(), int32(1)
+	if n := changed.Spec.LeaseTransitions; n != nil && *n < math.MaxInt32 {
+		next = *n + 1
+	}
+	changed.Spec.LeaseTransitions = &next
+	return changed
 }
 
 // WithoutIntent is a copy of the Lease that holds no intent.

@@ -249,6 +249,41 @@ func TestTakeoverDuringAnIntentUpdate(t *testing.T) {
 	}
 }
 
+func TestAWriteInDoubtCannotLandBehindARecordThatChangesNothing(t *testing.T) {
+	bubble(t, "going back to the recorded output", func(t *testing.T) {
+		store := newLeaseStore()
+		p := start(t, settings("pod-1_a"), store, &leader{}, nil)
+		term := p.leadsWithin(t, 1, 5*time.Second)
+		if err := term.Record(t.Context(), "p1", "s1"); err != nil {
+			t.Fatal(err)
+		}
+		held := store.read(leaseR)
+		store.hooks(func(c call) error {
+			if c.Verb == "update" && c.Name == leaseR {
+				return context.DeadlineExceeded
+			}
+			return nil
+		}, nil)
+		if err := term.Record(t.Context(), "p2", "s2"); err == nil {
+			t.Fatal("Record() of a write that was not answered succeeded")
+		}
+		store.hooks(nil, nil)
+		if err := term.Record(t.Context(), "p1", "s1"); err != nil {
+			t.Fatal(err)
+		}
+		late := record.RetainedLease(held).Intent.Intent
+		late.PlanID, late.Checksum = "p2", "s2"
+		_, err := store.clientOf("pod-1_a").Update(t.Context(), record.WithIntent(held, late), metav1.UpdateOptions{})
+		if !apierrors.IsConflict(err) {
+			t.Errorf("the late write ended with %v, want a conflict", err)
+		}
+		if got := record.RetainedLease(store.read(leaseR)).Intent.Intent.PlanID; got != "p1" {
+			t.Errorf("the intent is plan %q, want p1", got)
+		}
+		p.end(t)
+	})
+}
+
 func TestAFailedSecondReadRefusesTheApply(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()

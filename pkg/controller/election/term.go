@@ -8,6 +8,7 @@ import (
 
 	"golang.org/x/sync/semaphore"
 	coordinationv1 "k8s.io/api/coordination/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 	"github.com/holdfast-project/holdfast/pkg/record"
@@ -35,6 +36,8 @@ type Term struct {
 	self fencing.Term
 	// stamped is the epoch that R carries with the term's claim.
 	stamped uint64
+	// doubtful says that a write to R was not answered and may still land.
+	doubtful bool
 }
 
 // Epoch is the term's number, by which it may act: both Leases carry it. Only
@@ -110,6 +113,20 @@ func (t *Term) Activate(ctx context.Context, active *fencing.Active) error {
 	return nil
 }
 
+// doubt takes how a write to R ended. A conflict settles what came before as well:
+// R has moved on from the version that all of it was made for.
+func (t *Term) doubt(err error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.doubtful = err != nil && !apierrors.IsConflict(err)
+}
+
+func (t *Term) isDoubtful() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.doubtful
+}
+
 type amendment func(fencing.ElectionLease, fencing.RetainedLease) (intent fencing.Intent, write bool, err error)
 
 // amend reads L, changes R by compare-and-swap, and reads L again. The second
@@ -129,10 +146,17 @@ func (t *Term) amend(ctx context.Context, decide amendment) error {
 			return err
 		}
 		intent, write, err := decide(l, record.RetainedLease(lease))
-		if err != nil || !write {
+		if err != nil || !write && !t.isDoubtful() {
 			return err
 		}
-		_, err = t.update(ctx, record.WithIntent(lease, intent))
+		next := record.WithIntent(lease, intent)
+		if !write {
+			// R says so already, and so it must remain: an earlier write of another
+			// output, made for this version of R, is to find a later one.
+			next = record.Renumbered(next)
+		}
+		_, err = t.update(ctx, next)
+		t.doubt(err)
 		return err
 	})
 	if err == nil {
