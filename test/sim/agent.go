@@ -27,6 +27,8 @@ type agent struct {
 	// fence, for the checkers.
 	heard  uint64
 	starts int64
+	// running are the files of the worker.
+	running map[string]api.FileState
 	// rejects is how many loads will fail.
 	rejects     int
 	unreachable bool
@@ -122,6 +124,9 @@ type load struct {
 // apply carries an admitted manifest out, or puts its reload off.
 func (a *agent) apply(target client.Target, request client.ApplyRequest) (*api.Result, error) {
 	m := &request.Manifest
+	if m.Mode == api.ModeRevertLKG {
+		return a.revert(m)
+	}
 	if err := a.admit(m); err != nil {
 		return nil, err
 	}
@@ -173,7 +178,7 @@ func (a *agent) putOff(next load, proof string, wait time.Duration) *api.Result 
 
 func (a *agent) reload(next load, proof string) {
 	a.restart()
-	a.reloaded = time.Now()
+	a.reloaded, a.running = time.Now(), a.state.Files
 	a.state.ReloadPendingAt = nil
 	a.state.RunningPlanID, a.state.RunningPlanProof = next.plan, proof
 	a.state.LKGPlanID, a.state.LKGPlanProof = next.plan, proof
@@ -276,7 +281,7 @@ func (a *agents) Apply(ctx context.Context, target client.Target, request client
 	case refusal != nil:
 		return nil, refusal
 	}
-	if result.OK && result.Mode != api.OutcomeScheduled {
+	if result.OK && result.Mode != api.OutcomeScheduled && request.Manifest.Mode != api.ModeRevertLKG {
 		a.acknowledged(a.process, &request.Manifest)
 	}
 	return result, nil

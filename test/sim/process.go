@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"strings"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/rest"
@@ -50,7 +51,7 @@ func (w *world) start(pod string) *process {
 	}, controller.Parts{
 		Config: overNetwork(config, w.network, p.name),
 		Agents: &agents{world: w, process: p.name},
-		Gate:   modelGate{},
+		Gate:   modelGate{takes: w.profile.verdict},
 	}, prometheus.NewRegistry())
 	w.must(err)
 	ctx, stop := context.WithCancel(klog.NewContext(context.Background(), w.logger(p.name)))
@@ -98,12 +99,22 @@ func (w *world) running() []*process {
 }
 
 // modelGate refuses what says that it should be.
-type modelGate struct{}
+type modelGate struct {
+	// takes is how long a check is under way.
+	takes time.Duration
+}
 
 // refusal is the line that makes an output invalid for HAProxy.
 const refusal = "# refuse"
 
-func (modelGate) Check(_ context.Context, output *checkpoint.Output) (gate.Verdict, error) {
+func (g modelGate) Check(ctx context.Context, output *checkpoint.Output) (gate.Verdict, error) {
+	timer := time.NewTimer(g.takes)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+		return gate.Verdict{}, ctx.Err()
+	}
 	if strings.Contains(string(output.Configuration), refusal) {
 		return gate.Verdict{Outcome: gate.Refused, Message: "simulated refusal", Line: 3, Version: "3.0"}, nil
 	}

@@ -25,6 +25,8 @@ type profile struct {
 	stuck, stuckSteps int
 	versions          int
 	publishInterval   time.Duration
+	// verdict is how long HAProxy takes to check an output.
+	verdict time.Duration
 	// pace is the least time between two reloads of a pod, 0 for none.
 	pace time.Duration
 }
@@ -46,6 +48,7 @@ func newProfile(rng *rand.Rand) profile {
 	for _, needed := range []string{changeInputs, "start", "resume", "reconnect"} {
 		p.faults[needed] = max(1, p.faults[needed])
 	}
+	p.verdict = time.Duration(among(0, 0, 1, 4)) * time.Second
 	p.outageFirst = rng.IntN(6) == 0
 	return p
 }
