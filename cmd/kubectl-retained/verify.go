@@ -12,6 +12,7 @@ import (
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 	"k8s.io/klog/v2"
@@ -81,22 +82,38 @@ func newVerifyCommand(name string, streams genericiooptions.IOStreams, code *int
 	flags.StringVarP(&o.output, "output", "o", "table", "Output format: "+strings.Join(inspect.Formats, ", ")+".")
 	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Verify all namespaces. Files are read for all namespaces unless -n is given.")
 	o.config.AddFlags(flags)
+	addVerbosity(flags)
+	completeFormats(cmd, inspect.Formats)
+	return cmd
+}
+
+func addVerbosity(flags *pflag.FlagSet) {
 	logging := flag.NewFlagSet("logging", flag.ContinueOnError)
 	klog.InitFlags(logging)
 	flags.AddGoFlag(logging.Lookup("v"))
-	formats := cobra.FixedCompletions(inspect.Formats, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("output", formats); err != nil {
+}
+
+func completeFormats(cmd *cobra.Command, formats []string) {
+	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
+	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(fmt.Sprintf("a flag that was just added is not there: %v", err))
 	}
-	return cmd
+}
+
+// checkVerbosity refuses levels at which whole answers would be logged.
+func checkVerbosity(ctx context.Context) error {
+	if tooDetailed := klog.FromContext(ctx).V(maxLevel + 1); tooDetailed.Enabled() {
+		return fmt.Errorf("-v goes up to %d: above, whole answers are logged, and with them keys", maxLevel)
+	}
+	return nil
 }
 
 func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
 	if !slices.Contains(inspect.Formats, o.output) {
 		return nil, fmt.Errorf("output format %q is none of %s", o.output, strings.Join(inspect.Formats, ", "))
 	}
-	if tooDetailed := klog.FromContext(ctx).V(maxLevel + 1); tooDetailed.Enabled() {
-		return nil, fmt.Errorf("-v goes up to %d: above, whole answers are logged, and with them keys", maxLevel)
+	if err := checkVerbosity(ctx); err != nil {
+		return nil, err
 	}
 	if len(o.files) > 0 {
 		return o.verifyFiles(ctx)

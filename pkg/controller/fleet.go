@@ -16,6 +16,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/controller/deploy"
 	"github.com/holdfast-project/holdfast/pkg/controller/recovery"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // fleet discovers proxy pods.
@@ -37,7 +38,7 @@ func (f *fleet) survey() (counted []deploy.Pod, excluded []recovery.Excluded) {
 	found := f.selected()
 	counted = make([]deploy.Pod, 0, len(found))
 	for _, pod := range found {
-		if why := exclusion(pod, now); why != "" {
+		if why := selection.Exclusion(pod, now); why != "" {
 			excluded = append(excluded, recovery.Excluded{Name: pod.Name, Why: why})
 			continue
 		}
@@ -63,22 +64,6 @@ func (f *fleet) selected() []*corev1.Pod {
 	}
 	slices.SortFunc(found, func(a, b *corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return found
-}
-
-// exclusion says why a pod does not count, or nothing: a pod counts that has an
-// address, has not ended, and is not past its deletion grace. A pod on a dead
-// node still does.
-func exclusion(pod *corev1.Pod, now time.Time) string {
-	switch {
-	case pod.Status.Phase == corev1.PodSucceeded, pod.Status.Phase == corev1.PodFailed:
-		return "it has ended with phase " + string(pod.Status.Phase)
-	case pod.Status.PodIP == "":
-		return "it has no address"
-	case pod.DeletionTimestamp != nil && !now.Before(pod.DeletionTimestamp.Time):
-		// The time stamp already contains the grace period.
-		return "it is past its deletion grace period"
-	}
-	return ""
 }
 
 // incarnation changes when a container of the pod was started anew.

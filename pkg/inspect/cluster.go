@@ -36,7 +36,11 @@ var resources = []struct {
 	{v1alpha1.KindCRTListFile, "/apis/haproxy-haptic.org/v1alpha1", "haproxycrtlistfiles"},
 	{v1alpha1.KindSecret, "/api/v1", "secrets"},
 	{KindLease, "/apis/coordination.k8s.io/v1", "leases"},
+	{KindPod, "/api/v1", "pods"},
+	{KindNode, "/api/v1", "nodes"},
 }
+
+func isFleet(kind string) bool { return kind == KindPod || kind == KindNode }
 
 // Cluster is a live cluster to read from.
 type Cluster struct {
@@ -68,18 +72,40 @@ func (c *Cluster) Verify(ctx context.Context) (*Report, error) {
 }
 
 func (c *Cluster) verifyOnce(ctx context.Context) (*Report, error) {
-	inv, err := c.read(ctx)
+	inv, err := c.read(ctx, false)
 	if err != nil {
 		return nil, err
 	}
 	return Verify(inv)
 }
 
-func (c *Cluster) read(ctx context.Context) (*Inventory, error) {
+// Drill reads and judges one template. A refusal is read a second time, since a
+// publication may have gone on between two lists.
+func (c *Cluster) Drill(ctx context.Context, settings DrillSettings) (*DrillReport, error) {
+	report, err := c.drillOnce(ctx, settings)
+	if err != nil || report.Answer == AnswerYes {
+		return report, err
+	}
+	return c.drillOnce(ctx, settings)
+}
+
+func (c *Cluster) drillOnce(ctx context.Context, settings DrillSettings) (*DrillReport, error) {
+	inv, err := c.read(ctx, true)
+	if err != nil {
+		return nil, err
+	}
+	return Drill(ctx, inv, settings)
+}
+
+// read reads everything, pods and nodes only with fleet.
+func (c *Cluster) read(ctx context.Context, fleet bool) (*Inventory, error) {
 	inv := newInventory(true)
-	r := &objectReader{allowance: newAllowance(), inventory: inv}
+	r := &objectReader{allowance: newAllowance(), inventory: inv, fleet: fleet}
 	for i := range resources {
 		kind := resources[i].kind
+		if isFleet(kind) && !fleet {
+			continue
+		}
 		err := c.list(ctx, r, i)
 		switch {
 		case err == nil, apierrors.IsNotFound(err):
@@ -96,8 +122,12 @@ func (c *Cluster) read(ctx context.Context) (*Inventory, error) {
 // list reads all objects of one resource, page by page.
 func (c *Cluster) list(ctx context.Context, r *objectReader, resource int) error {
 	options := c.options(resources[resource].kind)
+	namespace := c.namespace
+	if resources[resource].kind == KindNode {
+		namespace = ""
+	}
 	for {
-		raw, err := c.get(ctx, resource, c.namespace, "", &options)
+		raw, err := c.get(ctx, resource, namespace, "", &options)
 		if apierrors.IsResourceExpired(err) && options.Continue != "" {
 			// The pages took too long; without pages the list is one answer.
 			options.Continue, options.Limit = "", 0
@@ -163,7 +193,7 @@ func (c *Cluster) readChild(ctx context.Context, r *objectReader, sp *space, key
 	switch {
 	case sp.children[key] != nil, sp.denied[key], resource < 0, !isName(key.name):
 		return nil
-	case key.kind == v1alpha1.KindCfg, key.kind == v1alpha1.KindTemplateConfig, key.kind == KindLease:
+	case key.kind == v1alpha1.KindCfg, key.kind == v1alpha1.KindTemplateConfig, key.kind == KindLease, isFleet(key.kind):
 		// No child is of these kinds; the verdict will say so.
 		return nil
 	}

@@ -29,12 +29,14 @@ type Files struct {
 	// Namespace narrows the input to one namespace, which objects without any
 	// then belong to.
 	Namespace string
+	// Fleet has pods and nodes read too.
+	Fleet bool
 }
 
 // Read reads all of them into an inventory.
 func (f *Files) Read() (*Inventory, error) {
 	inv := newInventory(false)
-	r := &objectReader{allowance: newAllowance(), inventory: inv, namespace: f.Namespace, only: f.Namespace}
+	r := &objectReader{allowance: newAllowance(), inventory: inv, namespace: f.Namespace, only: f.Namespace, fleet: f.Fleet}
 	for i, path := range f.Paths {
 		if path == standardInput {
 			if slices.Contains(f.Paths[:i], standardInput) {

@@ -29,6 +29,8 @@ type Inventory struct {
 	ignored int
 	foreign map[string]int
 	seen    map[identity]*origin
+	// nodes tell by name whether a node is ready; nil if none was read.
+	nodes map[string]bool
 }
 
 type identity struct{ kind, namespace, name string }
@@ -53,12 +55,16 @@ type space struct {
 	children  map[childKey]*child
 	// denied are children that a cluster gives no right to read.
 	denied map[childKey]bool
+	// pods are those of the namespace; nil if none was read.
+	pods []*corev1.Pod
 	// files and secrets tell that the namespace's children are in the input.
 	files, secrets bool
 }
 
 type templateFact struct {
 	view.Template
+	// selects are the labels of its proxy pods.
+	selects map[string]string
 }
 
 type outputFact struct {
@@ -66,10 +72,12 @@ type outputFact struct {
 	owner checkpoint.Owner
 	// bare: it has no status at all, and stripped: no UID and no owners.
 	bare, stripped bool
+	cfg            *v1alpha1.HAProxyCfg
 }
 
 type retained struct {
 	stored *checkpoint.StoredCheckpoint
+	cfg    *v1alpha1.HAProxyCfg
 	labels map[string]string
 	// templateName and templateUID are what it says of its template.
 	templateName, templateUID string
@@ -87,6 +95,8 @@ type leaseFact struct {
 	view.Lease
 	// stripped: it has no UID and no owners.
 	stripped bool
+	// expires is when it ends unless it is renewed, zero for never.
+	expires time.Time
 }
 
 func newInventory(live bool) *Inventory {
@@ -176,6 +186,8 @@ func (sp *space) put(object metav1.Object) {
 		sp.secrets = sp.secrets || len(o.Data) > 0
 	case *coordinationv1.Lease:
 		sp.leases[o.Name] = newLeaseFact(o)
+	case *corev1.Pod:
+		sp.pods = append(sp.pods, o)
 	}
 }
 
@@ -187,6 +199,7 @@ func newTemplateFact(o *template) *templateFact {
 			Created: o.CreationTimestamp.Time, Labels: o.Labels,
 			Standalone: election.Enabled != nil && !*election.Enabled, ElectionName: election.LeaseName,
 		},
+		selects: o.Spec.PodSelector.MatchLabels,
 	}
 }
 
@@ -197,12 +210,13 @@ func (sp *space) putCfg(o *v1alpha1.HAProxyCfg) {
 			o.Status.ObservedGeneration == 0 && len(o.Status.Conditions) == 0 && o.Status.ValidationError == ""
 		sp.outputs[o.Name] = &outputFact{
 			Output: view.Output{Pointers: pointers, Pods: pods}, owner: record.Controller(&o.ObjectMeta),
-			bare: bare, stripped: o.UID == "" && len(o.OwnerReferences) == 0,
+			bare: bare, stripped: o.UID == "" && len(o.OwnerReferences) == 0, cfg: o,
 		}
 		return
 	}
 	r := &retained{
 		stored:   record.Checkpoint(o),
+		cfg:      o,
 		labels:   o.Labels,
 		modified: record.ModifiedAt(&o.ObjectMeta, true),
 	}
@@ -227,5 +241,8 @@ func newLeaseFact(o *coordinationv1.Lease) *leaseFact {
 		stripped: o.UID == "" && len(o.OwnerReferences) == 0,
 	}
 	fact.Acquired, fact.Recorded = record.LeaseTimes(o)
+	if s := o.Spec; s.RenewTime != nil && s.LeaseDurationSeconds != nil {
+		fact.expires = s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds) * time.Second)
+	}
 	return fact
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -21,6 +22,12 @@ import (
 // KindLease is the kind of Leases, beside those that package v1alpha1 names.
 const KindLease = "Lease"
 
+// Kinds that only a drill reads.
+const (
+	KindPod  = "Pod"
+	KindNode = "Node"
+)
+
 // maxLists bounds how deep Lists hold Lists.
 const maxLists = 4
 
@@ -31,6 +38,9 @@ type template struct {
 	metav1.ObjectMeta `json:"metadata"`
 
 	Spec struct {
+		PodSelector struct {
+			MatchLabels map[string]string `json:"matchLabels"`
+		} `json:"podSelector"`
 		Controller struct {
 			LeaderElection struct {
 				Enabled   *bool  `json:"enabled"`
@@ -46,6 +56,8 @@ type objectReader struct {
 	inventory *Inventory
 	// namespace is given to objects that have none.
 	namespace string
+	// fleet has pods and nodes read too.
+	fleet bool
 	// only leaves out objects of all other namespaces, if it is not empty.
 	only string
 }
@@ -147,8 +159,13 @@ func (r *objectReader) object(raw json.RawMessage, kind metav1.TypeMeta, where s
 	case v1alpha1.SchemeGroupVersion:
 		return r.stored(raw, kind.Kind, where)
 	case corev1.SchemeGroupVersion:
-		if kind.Kind == v1alpha1.KindSecret {
+		switch {
+		case kind.Kind == v1alpha1.KindSecret:
 			return decodeInto(r, raw, kind.Kind, where, new(corev1.Secret))
+		case kind.Kind == KindPod && r.fleet:
+			return decodeInto(r, raw, kind.Kind, where, new(corev1.Pod))
+		case kind.Kind == KindNode && r.fleet:
+			return r.node(raw, where)
 		}
 	case coordinationv1.SchemeGroupVersion:
 		if kind.Kind == KindLease {
@@ -173,6 +190,21 @@ func (r *objectReader) stored(raw json.RawMessage, kind, where string) error {
 		return decodeInto(r, raw, kind, where, new(v1alpha1.HAProxyCRTListFile))
 	}
 	r.inventory.skip(v1alpha1.SchemeGroupVersion, kind)
+	return nil
+}
+
+// node notes whether a node is ready. Nodes have no namespace.
+func (r *objectReader) node(raw json.RawMessage, where string) error {
+	var node corev1.Node
+	if err := json.Unmarshal(raw, &node); err != nil {
+		return fmt.Errorf("%s: a %s is not readable: %w", where, KindNode, decodeError(err))
+	}
+	if r.inventory.nodes == nil {
+		r.inventory.nodes = map[string]bool{}
+	}
+	r.inventory.nodes[node.Name] = slices.ContainsFunc(node.Status.Conditions, func(c corev1.NodeCondition) bool {
+		return c.Type == corev1.NodeReady && c.Status == corev1.ConditionTrue
+	})
 	return nil
 }
 

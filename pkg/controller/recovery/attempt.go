@@ -196,7 +196,7 @@ func (r *Recovery) check(ctx context.Context, c *selection.Choice) *selection.Re
 	if err != nil {
 		verdict = Verdict{Outcome: Unknown, Message: "the check was given up"}
 	}
-	message := cut(redact(c.Output, alerts(verdict.Message)), maxVerdictBytes)
+	message := cut(selection.Redact(c.Output, selection.Alerts(verdict.Message)), maxVerdictBytes)
 	object := v1alpha1.KindCfg + "/" + c.Name
 	switch verdict.Outcome {
 	case Valid:

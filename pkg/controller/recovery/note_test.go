@@ -101,8 +101,8 @@ func TestMessagesOfHAProxyLoseTheOutputsSecrets(t *testing.T) {
 	one := site(t, "one")
 	text := "[ALERT] (1) : parsing [haproxy.cfg:4]: unknown keyword 'passwd' near 'hunter22'; bad PEM " + keyLine + " in 'ssl/site.pem'"
 	want := "[ALERT] (1) : parsing [haproxy.cfg:4]: unknown keyword 'passwd' near '[redacted]'; bad PEM [redacted] in 'ssl/site.pem'"
-	if got := redact(one, text); got != want {
-		t.Errorf("redact() = %q, want %q", got, want)
+	if got := selection.Redact(one, text); got != want {
+		t.Errorf("selection.Redact() = %q, want %q", got, want)
 	}
 }
 
@@ -119,8 +119,8 @@ func TestTheSameAnswerOfHAProxyReadsTheSame(t *testing.T) {
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
-			if got := alerts(tc.answer); got != tc.want {
-				t.Errorf("alerts() = %q, want %q", got, tc.want)
+			if got := selection.Alerts(tc.answer); got != tc.want {
+				t.Errorf("selection.Alerts() = %q, want %q", got, tc.want)
 			}
 		})
 	}

@@ -148,7 +148,7 @@ func (r *Recovery) explain(ctx context.Context, e ending) *selection.Refusal {
 	case errors.As(e.err, &rejected):
 		return &selection.Refusal{Reason: selection.ReasonPodRejected, Checksum: e.decision.target.Checksum,
 			Message: fmt.Sprintf("%s: expected its HAProxy to load the checkpoint, found: %s",
-				name, cut(redact(e.decision.choice.Output, alerts(rejected.Message)), maxVerdictBytes)),
+				name, cut(selection.Redact(e.decision.choice.Output, selection.Alerts(rejected.Message)), maxVerdictBytes)),
 			Do: "See HAProxy's log in the pod. It stays NotReady and is tried again after a minute, or when restarted"}
 	case errors.As(e.err, &outranked):
 		return r.reclaim(ctx, e, outranked.Floor)
@@ -158,7 +158,7 @@ func (r *Recovery) explain(ctx context.Context, e ending) *selection.Refusal {
 			Do:      fmt.Sprintf("If its node is dead, delete the pod: kubectl delete pod %s --force --grace-period=0", e.pod.Name)}
 	}
 	return &selection.Refusal{Reason: selection.ReasonPodNotStarted, Checksum: e.decision.target.Checksum,
-		Message: fmt.Sprintf("%s: expected to start, found %s", name, brief(redact(e.decision.choice.Output, describe(e.err)))),
+		Message: fmt.Sprintf("%s: expected to start, found %s", name, brief(selection.Redact(e.decision.choice.Output, describe(e.err)))),
 		Do:      "It is tried again by itself; see the agent's log"}
 }
 

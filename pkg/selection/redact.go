@@ -1,4 +1,4 @@
-package recovery
+package selection
 
 import (
 	"cmp"
@@ -25,9 +25,9 @@ var password = regexp.MustCompile(`(?m)\b(?:password|insecure-password|auth)\s+(
 // each time, and where the message comes from.
 var alertHead = regexp.MustCompile(`^\[(ALERT|WARNING|NOTICE)\]\s+\(\d+\)\s*:\s*(?:config\s*:\s*)?`)
 
-// alerts makes one line of HAProxy's answer that is the same for the same cause.
+// Alerts makes one line of HAProxy's answer that is the same for the same cause.
 // What is no alert is left out, unless there is nothing else.
-func alerts(answer string) string {
+func Alerts(answer string) string {
 	var all, severe []string
 	for line := range strings.Lines(answer) {
 		line = strings.TrimSpace(line)
@@ -49,9 +49,9 @@ func alerts(answer string) string {
 	return strings.Join(all, "; ")
 }
 
-// redact takes secrets of the output out of a text that quotes it. HAProxy's
+// Redact takes secrets of the output out of a text that quotes it. HAProxy's
 // messages quote lines of the configuration, and may quote a file.
-func redact(o *checkpoint.Output, text string) string {
+func Redact(o *checkpoint.Output, text string) string {
 	var secrets []string
 	for _, found := range password.FindAllSubmatch(o.Configuration, -1) {
 		if len(found[1]) >= minPasswordBytes {
