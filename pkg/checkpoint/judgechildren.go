@@ -28,10 +28,19 @@ func (it *item) verdict() ArtifactVerdict {
 		v.UID = it.child.UID
 		if it.child.Sum != nil {
 			size := it.child.Sum.Size
-			v.Size, v.Checksum = &size, it.child.Sum.FileChecksum()
+			v.Size, v.Checksum = &size, it.child.fileChecksum()
 		}
 	}
 	return v
+}
+
+// fileChecksum is that of the stored bytes. Mostly it is the one that the object
+// states, and verdicts of thousands of checkpoints need not each have a copy.
+func (f *ChildFacts) fileChecksum() string {
+	if computed := f.Sum.FileChecksum(); computed != f.Checksum {
+		return computed
+	}
+	return f.Checksum
 }
 
 // judgeReferences checks the reference lists and looks every child up once. Each

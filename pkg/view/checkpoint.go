@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"time"
+	"unique"
 
 	"github.com/google/uuid"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -58,7 +59,7 @@ func Checkpoint(in *CheckpointInput) *views.RetainedCheckpoint {
 	}
 	if sum := in.Verdict.Configuration; sum != nil {
 		v.Status.Configuration = &views.ConfigurationSummary{
-			Path: in.Verdict.ConfigurationPath, Size: sum.Size, SHA256: sum.FileChecksum(),
+			Path: in.Verdict.ConfigurationPath, Size: sum.Size, SHA256: unique.Make(sum.FileChecksum()).Value(),
 		}
 	}
 	if receipt := in.Verdict.Receipt; receipt != nil {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"time"
+	"unique"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
@@ -40,7 +41,8 @@ func (f finding) condition(conditionType string) metav1.Condition {
 		Type:               conditionType,
 		Status:             f.status,
 		Reason:             f.reason,
-		Message:            message,
+		// Thousands of views say the same of the same intent.
+		Message:            unique.Make(message).Value(),
 		LastTransitionTime: metav1.NewTime(f.since.UTC().Truncate(time.Second)),
 	}
 }
