@@ -38,9 +38,9 @@ func (f finding) condition(conditionType string) metav1.Condition {
 		message = strings.ToValidUTF8(message[:maxMessage-3], "") + "..."
 	}
 	return metav1.Condition{
-		Type:               conditionType,
-		Status:             f.status,
-		Reason:             f.reason,
+		Type:   conditionType,
+		Status: f.status,
+		Reason: f.reason,
 		// Thousands of views say the same of the same intent.
 		Message:            unique.Make(message).Value(),
 		LastTransitionTime: metav1.NewTime(f.since.UTC().Truncate(time.Second)),
