@@ -55,8 +55,10 @@ func alerts(output string) string {
 	return clip(strings.Join(kept, "\n"))
 }
 
-// clip cuts a message to what an answer may carry, at a character border.
+// clip cuts a message to what an answer may carry, at a character border, and
+// leaves keys out.
 func clip(message string) string {
+	message = hideKeys(message)
 	if len(message) <= api.MaxMessageBytes {
 		return strings.ToValidUTF8(message, "?")
 	}
