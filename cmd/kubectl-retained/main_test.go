@@ -73,6 +73,12 @@ func TestExitCodes(t *testing.T) {
 		{name: "all namespaces and one", stdin: sound, args: []string{"verify", "-f", "-", "-A", "-n", "edge"}, want: 3, says: "contradict"},
 		{name: "a log level that would show keys", stdin: sound, args: []string{"verify", "-f", "-", "-v=8"}, want: 3, says: "-v goes up to 7"},
 		{name: "help", args: []string{"verify", "--help"}, want: 0},
+		{name: "a drill without pods", stdin: sound, args: []string{"drill", "-f", "-"}, want: 2},
+		{name: "a drill of what is damaged", stdin: damaged, args: []string{"drill", "web", "-f", "-", "-o", "json"}, want: 1},
+		{name: "a drill of no template", stdin: sound, args: []string{"drill", "none", "-f", "-"}, want: 3, says: "found no HAProxyTemplateConfig none"},
+		{name: "a drill in an unknown format", stdin: sound, args: []string{"drill", "-f", "-", "-o", "yaml"}, want: 3, says: `"yaml" is none of table, json`},
+		{name: "a drill at a log level that would show keys", stdin: sound, args: []string{"drill", "-f", "-", "-v=8"}, want: 3, says: "-v goes up to 7"},
+		{name: "a drill without a cluster", args: []string{"drill", "--request-timeout=1s", "--server=http://127.0.0.1:1"}, want: 3, says: "listing haproxycfgs"},
 		{name: "no command", want: 0},
 	}
 	for _, tc := range tests {

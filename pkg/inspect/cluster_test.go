@@ -118,7 +118,7 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, inNamespace, 
 	if end < len(items) {
 		next = fmt.Sprint(end)
 	}
-	apiVersion := map[string]string{"Secret": "v1", KindLease: "coordination.k8s.io/v1"}[kind]
+	apiVersion := map[string]string{"Secret": "v1", KindPod: "v1", KindNode: "v1", KindLease: "coordination.k8s.io/v1"}[kind]
 	if apiVersion == "" {
 		apiVersion = v1alpha1.SchemeGroupVersion.String()
 	}
