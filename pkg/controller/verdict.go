@@ -118,13 +118,14 @@ func (p *pipeline) conclude(ctx context.Context, a answer) {
 // accept lets the next outputs go ahead of their verdicts, and this one be
 // published. One that waited and is not the newest any more is left out.
 func (p *pipeline) accept(ctx context.Context, r *rendering) {
-	p.trusted, p.failures = true, 0
+	p.failures = 0
 	if !r.dispatched {
 		if r != p.newest || ctx.Err() != nil {
 			return
 		}
 		p.dispatch(ctx, r)
 	}
+	p.trusted = true // not sooner: a refusal needs one to go back to
 	if p.valid == nil || r.candidate.Sequence > p.valid.candidate.Sequence {
 		p.valid = r
 	}
