@@ -291,3 +291,24 @@ func TestADrainPublishesWhatPassesMeanwhile(t *testing.T) {
 		}
 	})
 }
+
+// The throttle has long passed, the receipt is there, and the verdict is not.
+func TestAReceiptIsNotPublishedAheadOfTheVerdict(t *testing.T) {
+	install(t, func(t *testing.T, in *installation) {
+		in.gate = refuser{slow: 3 * throttle}
+		pod := in.addPod()
+		in.set(version(1))
+		in.start("c1")
+		pass(5 * throttle)
+		first := in.intent()
+		in.set(version(2))
+		pass(2 * throttle)
+		if got := in.newest().Checksum; got != first.Checksum || len(pod.loaded()) != 2 {
+			t.Errorf("the newest checkpoint is %q, want the first output's, %q; the pod loaded %v", got, first.Checksum, pod.loaded())
+		}
+		pass(3 * throttle)
+		if got := in.newest().Checksum; got != in.intent().Checksum {
+			t.Errorf("after the verdict the newest checkpoint is %q, want the intent's", got)
+		}
+	})
+}
