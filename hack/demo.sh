@@ -78,10 +78,11 @@ install() {
 	kube wait --for=condition=Established --timeout=30s crd --all >/dev/null
 	certificates
 	# First what the template reads, so that the first output is a complete one.
-	say "applying two web applications"
+	say "applying two web applications, and the list of denied addresses"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo/web >/dev/null
 	rollout "$web" shop
 	rollout "$web" blog
+	rollout "$web" blocklist
 	say "applying API server, controllers and proxies"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo >/dev/null
 	local bundle
