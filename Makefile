@@ -23,6 +23,10 @@ help: ## List the targets.
 demo: build ## Start a control plane, a controller, an API server and a proxy fleet, and show a checkpoint.
 	@hack/demo.sh up
 
+.PHONY: demo-outage
+demo-outage: ## On the running demo: break what it renders from, kill the controllers, see a new proxy start, repair.
+	@hack/demo-outage.sh
+
 .PHONY: demo-env
 demo-env: ## Print shell lines that point kubectl at the demo: eval "$(make -s demo-env)".
 	@hack/demo.sh env

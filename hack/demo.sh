@@ -153,6 +153,7 @@ Three things to try:
   3. Delete the leader, and see the other controller take over without a reload:
        kubectl -n $fleet delete pod \$(kubectl -n $fleet get lease edge-leader -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1)
 
+Second act, while nothing can be rendered: make demo-outage
 Stop and delete everything: make demo-down
 TEXT
 }
