@@ -204,7 +204,7 @@ func (p *pipeline) produce(ctx context.Context, t trial) (*rendering, outcome) {
 		attempt: p.attempts, started: t.started, outcome: outcome{template: t.template}, snapshot: t.snapshot, renderer: p.renderer,
 	}
 	switch {
-	case p.dispatched.isValid() && p.dispatched.is(output):
+	case p.dispatched.isValid() && p.dispatched.is(output) && !p.dispatched.candidate.IsInstead():
 		p.newest = p.dispatched
 		r.outcome.reason, r.outcome.unchanged = reasonAccepted, true
 		return nil, r.outcome

@@ -92,19 +92,40 @@ func TestARefusalMakesOutputsWaitUntilOnePasses(t *testing.T) {
 	})
 }
 
-// Going back to the output before is no news to HAProxy, and none to the fleet.
-func TestTheOutputBeforeIsKnownAfterARefusal(t *testing.T) {
+// Pods that loaded the refused output keep it only until the next output: the one
+// from before is one, if the inputs go back to it.
+func TestTheOutputBeforeIsDispatchedAnewAfterARefusal(t *testing.T) {
 	w := newWorld()
 	inPipeline(t, w, func(t *testing.T) {
 		w.refuses = "bad"
 		w.render("bad")
-		checks := w.checks
 		w.render("one")
-		w.expectStory(t, "after the inputs went back", "dispatched 1", "passed 1", "dispatched 2", "refused 2, back as 3")
+		story := []string{"dispatched 1", "passed 1", "dispatched 2", "refused 2, back as 3", "dispatched 4", "passed 4"}
+		w.expectStory(t, "after the inputs went back", story...)
+		w.render("one")
+		w.expectStory(t, "and once only", story...)
 		lines := w.lines()
-		if got := lines[len(lines)-1]; got != "Accepted unchanged" || w.checks != checks {
-			t.Errorf("the last outcome is %q after %d more checks", got, w.checks-checks)
+		if got := lines[len(lines)-1]; got != "Accepted unchanged" {
+			t.Errorf("the last outcome is %q", got)
 		}
+	})
+}
+
+// An output that passed when a newer one was there is not with the fleet, and
+// nothing to go back to.
+func TestOutputsWaitUntilOneThatPassedIsDispatched(t *testing.T) {
+	w := newWorld()
+	w.refuses, w.slow = "bad", 5*time.Second
+	inPipeline(t, w, func(t *testing.T) {
+		pass(time.Second)
+		w.render("two")
+		pass(4 * time.Second)
+		w.render("bad")
+		pass(20 * time.Second)
+		w.expectStory(t, "two that were replaced and one that is refused")
+		w.render("four")
+		pass(5 * time.Second)
+		w.expectStory(t, "at last", "dispatched 4", "passed 4")
 	})
 }
 

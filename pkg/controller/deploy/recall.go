@@ -33,6 +33,10 @@ func (c *Candidate) Instead(other *Candidate, sequence uint64) *Candidate {
 	return &again
 }
 
+// IsInstead reports that the output came in place of another one, which pods that
+// run it keep. What the inputs give is for every pod, even if it is the same.
+func (c *Candidate) IsInstead() bool { return c.instead != nil }
+
 // isApplied reports that the pod's applied plan is the output's, loaded or not.
 func (c *Candidate) isApplied(s *api.State) bool {
 	return s.AppliedPlanID == c.Output.Plan.ID && s.AppliedPlanProof == c.proof
