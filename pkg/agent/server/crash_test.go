@@ -149,21 +149,21 @@ func TestP20FullDisk(t *testing.T) {
 // is run again.
 func TestInitialiseCrashAtEveryStep(t *testing.T) {
 	t.Parallel()
-	for step := 1; ; step++ {
+	for step := int64(1); ; step++ {
 		l, err := newLayout(filepath.Join(t.TempDir(), "d"))
 		if err != nil {
 			t.Skip("temporary folder has too long a name")
 		}
-		count := 0
+		var count atomic.Int64
 		d := &disk{}
 		d.intercept(func(string) error {
-			if count++; count >= step {
+			if count.Add(1) >= step {
 				return errCrash
 			}
 			return nil
 		})
 		err = initialise(t.Context(), d, l, nil)
-		if (err == nil) != (count < step) {
+		if (err == nil) != (count.Load() < step) {
 			t.Fatalf("step %d: %v", step, err)
 		}
 		must(t, initialise(t.Context(), &disk{}, l, nil))
