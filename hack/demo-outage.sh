@@ -94,7 +94,7 @@ as_it_was() { ready proxy 2 "$proxies" && ready holdfast-controller 2 "$controll
 # restore repairs what an end in the middle of it would leave.
 restore() {
 	[[ -n $broken ]] || return 0
-	say "repairing after a failure: the source is started again, and there are two proxies"
+	say "this ended early, repairing: the source is started again, and there are two proxies"
 	kube -n "$web" scale "deployment/$source" --replicas=1 >/dev/null || true
 	kube -n "$fleet" scale deployment/proxy --replicas=2 >/dev/null || true
 }
@@ -178,6 +178,8 @@ repair() {
 }
 
 trap restore EXIT
+trap 'exit 130' INT
+trap 'exit 143' TERM
 check_start
 # Events have whole seconds, and one of an earlier run may be of this very second.
 sleep 1
