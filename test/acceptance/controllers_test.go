@@ -104,15 +104,7 @@ func (s *stage) renderError(ctx context.Context, pod *corev1.Pod) (string, error
 	return health.Components["reconciliation-coordinator"].Error, nil
 }
 
-// block breaks the source and waits until the leader has noticed.
-func (s *stage) block() {
-	s.t.Helper()
-	leader := s.awaitLeader(nil)
-	s.source.block()
-	s.await("rendering is blocked", func(ctx context.Context) error { return s.wantSample(ctx, leader, blockedMetric+" 1") })
-}
-
-// restartStandby takes from the standby whatever it may have cached.
+// restartStandby takes from the standby what it has fetched.
 func (s *stage) restartStandby() {
 	s.t.Helper()
 	s.deletePod(s.standby(), nil)

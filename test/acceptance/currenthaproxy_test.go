@@ -57,12 +57,11 @@ func (s *stage) earlierOutput() *checkpoint.Output {
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	inputs.Data["source"] = "ok"
 	secret, err := s.core.CoreV1().Secrets(s.namespace).Get(s.t.Context(), "web-tls", metav1.GetOptions{})
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	output, err := renderer.Render(s.t.Context(), render.Snapshot{
+	output, err := renderer.With(map[string]string{sourceName: sourceText}).Render(s.t.Context(), render.Snapshot{
 		"inputs": s.kind(inputs), "certificates": s.kind(secret),
 	})
 	if err != nil {

@@ -51,7 +51,7 @@ func TestRetainedConfigurationSuddenFailover(t *testing.T) {
 	s.repair(firstRelease, 3)
 }
 
-// takeover blocks rendering, lets a cold standby take the leader's place, and
+// takeover breaks the source, lets a cold standby take the leader's place, and
 // wants a third proxy to start from the checkpoint. It returns the receipt.
 func (s *stage) takeover(grace *int64) v1alpha1.PodDeploymentStatus {
 	s.t.Helper()

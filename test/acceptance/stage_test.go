@@ -45,7 +45,7 @@ type stage struct {
 	agents    *client.Client
 	web       *http.Client
 	pods      *podWatch
-	source    criticalSource
+	source    *criticalSource
 	template  *v1alpha1.HAProxyTemplateConfig
 }
 
@@ -58,8 +58,8 @@ func newStage(t *testing.T, patches ...string) *stage {
 	s.createNamespace()
 	s.issueCertificates()
 	s.pods = watchPods(t, s.core, s.namespace)
-	s.install(patches)
-	s.source = configMapSource{s}
+	s.source = newCriticalSource(t)
+	s.install(append([]string{s.source.patch()}, patches...))
 	template, err := s.haptic.HapticV1alpha1().HAProxyTemplateConfigs(s.namespace).Get(t.Context(), templateName, metav1.GetOptions{})
 	if err != nil {
 		t.Fatal(err)
