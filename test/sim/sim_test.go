@@ -100,9 +100,12 @@ func runWorker(n int) workerOutcome {
 	command := exec.Command(os.Args[0], "-test.run=^TestWorker$", "-test.timeout=0",
 		"-schedules", strconv.Itoa(share), "-seed", strconv.FormatUint(*firstSeed+uint64(n), 10),
 		"-stride", strconv.Itoa(*workers), "-traces", *traces, "-history="+strconv.FormatBool(*verbose))
-	command.Env = append(os.Environ(), workerVariable+"=1")
-	output, err := command.CombinedOutput()
-	outcome := workerOutcome{output: string(output), err: err}
+	// A schedule keeps one thread busy at a time, and what it makes is short-lived.
+	command.Env = append(os.Environ(), workerVariable+"=1", "GOMAXPROCS=1", "GOGC=800")
+	output := &progressFilter{}
+	command.Stdout, command.Stderr = output, output
+	err := command.Run()
+	outcome := workerOutcome{output: output.kept.String(), err: err}
 	for line := range strings.Lines(outcome.output) {
 		if rest, ok := strings.CutPrefix(line, workerLine); ok {
 			if jsonErr := json.Unmarshal([]byte(rest), &outcome); jsonErr != nil && err == nil {
@@ -113,7 +116,24 @@ func runWorker(n int) workerOutcome {
 	return outcome
 }
 
+// progressFilter keeps what a process prints, and shows its progress at once.
+type progressFilter struct {
+	kept bytes.Buffer
+}
+
+func (f *progressFilter) Write(b []byte) (int, error) {
+	if rest, ok := bytes.CutPrefix(b, []byte(progressLine)); ok {
+		fmt.Printf("sim: %s", rest)
+		return len(b), nil
+	}
+	return f.kept.Write(b)
+}
+
 const (
+	// progressEvery is how many schedules a process runs between two lines of
+	// progress.
+	progressEvery = 500
+	progressLine  = "worker progress "
 	// workerVariable marks a process that TestSchedules started.
 	workerVariable = "HOLDFAST_SIM_WORKER"
 	workerLine     = "worker outcome "
@@ -130,6 +150,9 @@ func TestWorker(t *testing.T) {
 		if len(result.Trace.Violations) > 0 {
 			outcome.Violations++
 			report(t, result)
+		}
+		if (n+1)%progressEvery == 0 {
+			fmt.Printf("%s%d of %d schedules, %d violations\n", progressLine, n+1, *schedules, outcome.Violations)
 		}
 	}
 	raw, err := json.Marshal(outcome)
