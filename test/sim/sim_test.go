@@ -122,11 +122,14 @@ type progressFilter struct {
 }
 
 func (f *progressFilter) Write(b []byte) (int, error) {
-	if rest, ok := bytes.CutPrefix(b, []byte(progressLine)); ok {
-		fmt.Printf("sim: %s", rest)
-		return len(b), nil
+	for line := range bytes.Lines(b) {
+		if rest, ok := bytes.CutPrefix(line, []byte(progressLine)); ok {
+			fmt.Printf("sim: %s", rest)
+			continue
+		}
+		f.kept.Write(line)
 	}
-	return f.kept.Write(b)
+	return len(b), nil
 }
 
 const (
