@@ -54,7 +54,10 @@ pod_ready() { [[ $(field pod "$1" '{.status.conditions[?(@.type=="Ready")].statu
 intent() { [[ $(field deploymentintent "$template" "{.status.conditions[?(@.type==\"$1\")].status}") == "$2" ]]; }
 validated() { [[ $(condition Validated status) == "$1" ]]; }
 current() { [[ $(condition HTTPResourcesCurrent status) == "$1" ]]; }
-source_gone() { [[ -z $(kube -n "$web" get pods -l "app=$source" -o name) ]]; }
+source_gone() {
+	local left
+	left=$(kube -n "$web" get pods -l "app=$source" -o name) && [[ -z $left ]]
+}
 
 # leader is the living pod that holds the Lease, if there is one.
 leader() {
@@ -120,9 +123,10 @@ break_source() {
 kill_controllers() {
 	local names
 	mapfile -t names < <(pods "$controllers")
+	((${#names[@]} == 2)) || die "there are ${#names[@]} controllers to kill, want two"
 	say "killing both controllers at once with SIGKILL, the leader $(leader) among them"
 	killed=${EPOCHREALTIME/[.,]/}
-	kube -n "$fleet" delete pod "${names[@]}" --grace-period=0 --force >/dev/null 2>&1
+	kube -n "$fleet" delete pod "${names[@]}" --grace-period=0 --force >/dev/null 2>&1 || die "the controllers could not be deleted"
 	has_leader && die "a living controller leads right after all were killed"
 	say "nobody leads: the Lease still names the dead $(field lease "$template-leader" '{.spec.holderIdentity}' | cut -d_ -f1) and must run out"
 }
