@@ -119,15 +119,7 @@ func (o *drillOptions) drill(ctx context.Context, args []string) (*inspect.Drill
 		return inspect.Drill(ctx, inventory, settings)
 	}
 	settings.Now = time.Now()
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	config, err := o.config.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := inspect.NewCluster(config, namespace)
+	cluster, err := clusterFor(o.config, false)
 	if err != nil {
 		return nil, err
 	}

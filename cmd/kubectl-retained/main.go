@@ -64,6 +64,6 @@ func newCommand(name string, streams genericiooptions.IOStreams, code *int) *cob
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code))
+	cmd.AddCommand(newStatusCommand(name, streams, code), newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code))
 	return cmd
 }

@@ -118,18 +118,7 @@ func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
 	if len(o.files) > 0 {
 		return o.verifyFiles(ctx)
 	}
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	if o.allNamespaces {
-		namespace = ""
-	}
-	config, err := o.config.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	cluster, err := inspect.NewCluster(config, namespace)
+	cluster, err := clusterFor(o.config, o.allNamespaces)
 	if err != nil {
 		return nil, err
 	}
@@ -139,10 +128,28 @@ func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
 	return cluster.Verify(ctx)
 }
 
+var errContradiction = errors.New("-A and -n contradict each other")
+
+// clusterFor is the cluster that the flags of kubectl lead to.
+func clusterFor(flags *genericclioptions.ConfigFlags, allNamespaces bool) (*inspect.Cluster, error) {
+	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	if allNamespaces {
+		namespace = ""
+	}
+	config, err := flags.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	return inspect.NewCluster(config, namespace)
+}
+
 func (o *verifyOptions) verifyFiles(ctx context.Context) (*inspect.Report, error) {
 	files := inspect.Files{Paths: o.files, Stdin: o.streams.In, Namespace: *o.config.Namespace}
 	if o.allNamespaces && files.Namespace != "" {
-		return nil, errors.New("-A and -n contradict each other")
+		return nil, errContradiction
 	}
 	inventory, err := files.Read()
 	if err != nil {

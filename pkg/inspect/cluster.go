@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -87,6 +88,21 @@ func (c *Cluster) Drill(ctx context.Context, settings DrillSettings) (*DrillRepo
 		return report, err
 	}
 	return c.drillOnce(ctx, settings)
+}
+
+// Status reads and judges all templates, a second time unless all is well.
+func (c *Cluster) Status(ctx context.Context, now time.Time) (*Status, error) {
+	var status *Status
+	for range 2 {
+		inv, err := c.read(ctx, true)
+		if err != nil {
+			return nil, err
+		}
+		if status, err = NewStatus(ctx, inv, now); err != nil || status.Answer() == AnswerYes {
+			return status, err
+		}
+	}
+	return status, nil
 }
 
 func (c *Cluster) drillOnce(ctx context.Context, settings DrillSettings) (*DrillReport, error) {

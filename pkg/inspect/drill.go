@@ -102,6 +102,16 @@ func Drill(ctx context.Context, inv *Inventory, settings DrillSettings) (*DrillR
 	if err != nil {
 		return nil, err
 	}
+	d, err := newDrill(ctx, inv, fact, settings)
+	if err != nil {
+		return nil, fmt.Errorf("template %s/%s: %w", sp.namespace, fact.Name, err)
+	}
+	return d.report, nil
+}
+
+// newDrill is a drill of one template that has been run.
+func newDrill(ctx context.Context, inv *Inventory, fact *templateFact, settings DrillSettings) (*drill, error) {
+	sp := inv.spaces[fact.Namespace]
 	d := &drill{
 		inv: inv, sp: sp, fact: fact, settings: settings,
 		template: checkpoint.Template{Namespace: sp.namespace, Name: fact.Name, UID: inv.uidOf(sp, fact)},
@@ -116,7 +126,7 @@ func Drill(ctx context.Context, inv *Inventory, settings DrillSettings) (*DrillR
 	d.checkFleet()
 	d.checkGate(ctx)
 	d.report.Answer = d.report.answer()
-	return d.report, nil
+	return d, nil
 }
 
 // templateFor finds the template to drill, in whichever namespace was read.

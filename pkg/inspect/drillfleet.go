@@ -44,7 +44,11 @@ func (d *drill) checkFleet() {
 	if len(disagreeing) == 0 {
 		message := fmt.Sprintf("of %d pods %d wait to be started, and the others were last seen on the intended plan", len(counted), len(d.report.Starts))
 		if len(excluded) > 0 {
-			message += "; not counted: " + strings.Join(excluded, ", ")
+			var names []string
+			for _, pod := range excluded {
+				names = append(names, pod.name+" ("+pod.why+")")
+			}
+			message += "; not counted: " + strings.Join(names, ", ")
 		}
 		if d.inv.nodes == nil {
 			message += "; nodes were not read, so that a dead one would not be seen"
@@ -56,8 +60,11 @@ func (d *drill) checkFleet() {
 	}
 }
 
+// excludedPod is one that recovery does not wait for.
+type excludedPod struct{ name, why string }
+
 // pods are those that the template selects, by name.
-func (d *drill) pods() (counted []*corev1.Pod, excluded []string) {
+func (d *drill) pods() (counted []*corev1.Pod, excluded []excludedPod) {
 	now := d.settings.Now
 	if now.IsZero() {
 		now = time.Unix(0, 0) // then no deletion is past its grace
@@ -68,7 +75,7 @@ func (d *drill) pods() (counted []*corev1.Pod, excluded []string) {
 			continue
 		}
 		if why := selection.Exclusion(pod, now); why != "" {
-			excluded = append(excluded, pod.Name+" ("+why+")")
+			excluded = append(excluded, excludedPod{pod.Name, why})
 			continue
 		}
 		counted = append(counted, pod)
