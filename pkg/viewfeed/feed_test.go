@@ -157,6 +157,27 @@ func TestTamperedFileChangesTheViewAndRepairChangesItBack(t *testing.T) {
 	})
 }
 
+// TestIntentConditionsAreToldAsNumbers: what alerts are made of follows the view,
+// with one status for each condition, and goes with the template.
+func TestIntentConditionsAreToldAsNumbers(t *testing.T) {
+	running(t, nil, func(p *pipeline) {
+		recoverable := func(status string) float64 {
+			return testutil.ToFloat64(p.feed.metrics.Intents.WithLabelValues(namespace, templateName, views.ConditionRecoverable, status))
+		}
+		if yes, no := recoverable("True"), recoverable("False"); yes != 1 || no != 0 {
+			t.Errorf("a sound checkpoint: True is %v, False is %v", yes, no)
+		}
+		p.put(p.fixture.tampered())
+		if yes, no := recoverable("True"), recoverable("False"); yes != 0 || no != 1 {
+			t.Errorf("a damaged one: True is %v, False is %v", yes, no)
+		}
+		p.remove(p.fixture.template)
+		if left := testutil.CollectAndCount(p.feed.metrics.Intents); left != 0 {
+			t.Errorf("%d series are left of a template that is gone", left)
+		}
+	})
+}
+
 func TestTamperedSecretAndConfigurationAreFound(t *testing.T) {
 	running(t, nil, func(p *pipeline) {
 		secret := p.fixture.certificate.DeepCopy()

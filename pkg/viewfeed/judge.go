@@ -169,6 +169,7 @@ func (e *engine) viewIntent(sp *space, name string) {
 	t := sp.templates[name]
 	if t == nil {
 		e.views.Intents.Delete(sp.namespace, name)
+		e.metrics.conditions(sp.namespace, name, nil)
 		return
 	}
 	in := view.IntentInput{Template: &t.Template}
@@ -179,5 +180,7 @@ func (e *engine) viewIntent(sp *space, name string) {
 		}
 	}
 	slices.SortFunc(in.Checkpoints, func(a, b *views.RetainedCheckpoint) int { return strings.Compare(a.Name, b.Name) })
-	e.views.Intents.Set(view.Intent(&in))
+	v := view.Intent(&in)
+	e.metrics.conditions(sp.namespace, name, v.Status.Conditions)
+	e.views.Intents.Set(v)
 }
