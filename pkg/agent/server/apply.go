@@ -153,6 +153,12 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	case moving:
 		staged.move(a.current, a.seen, a.loadedPlan())
 	}
+	var found *ahead
+	if moving {
+		staged.ID = up.staging.id
+		found = a.lookAhead(ctx, staged, m.Ops)
+		defer found.close()
+	}
 	if err := up.staging.finish(staged); err != nil {
 		return nil, err
 	}
@@ -161,7 +167,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return a.exchange(ctx, act, staged, api.OutcomeFileOnly)
 	}
 	if moving {
-		result, tried, err := a.operate(ctx, act, staged, m.Ops)
+		result, tried, err := a.operate(ctx, act, staged, move{ops: m.Ops, ahead: found})
 		if result != nil || err != nil {
 			return result, err
 		}

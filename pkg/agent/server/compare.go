@@ -45,7 +45,19 @@ type view struct {
 	prefix string
 	// servers are those of the set's configuration, where they were read already.
 	servers *backends
+	// only, if there is one, bounds what is read of maps, lists and servers, which
+	// are what there are many of. The rest was found to be well just before.
+	only *scope
 }
+
+// scope is what may have changed since a worker was compared last.
+type scope struct {
+	files    map[string]bool
+	backends map[string]bool
+}
+
+// maxBackendsAlone is how many backends are asked for one by one.
+const maxBackendsAlone = 16
 
 // compareAt is compare through any socket of the worker.
 func (a *agent) compareAt(ctx context.Context, with *set, at view) error {
@@ -128,7 +140,7 @@ func (c *comparison) patterns(ctx context.Context, kind string) error {
 		return err
 	}
 	for _, loaded := range patternFiles(answer) {
-		if _, ok := c.files[loaded.Path]; !ok {
+		if _, ok := c.files[loaded.Path]; !ok || c.only != nil && !c.only.files[loaded.Path] {
 			continue
 		}
 		file, err := c.root.Open(loaded.Path)
@@ -210,9 +222,25 @@ func (c *comparison) servers(ctx context.Context) error {
 			return nil
 		}
 	}
-	answer, err := c.ask(ctx, "show servers state")
+	if c.only == nil || len(c.only.backends) > maxBackendsAlone {
+		return c.serversOf(ctx, "", want)
+	}
+	for name := range c.only.backends {
+		if err := c.serversOf(ctx, name, want); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// serversOf compares the servers of one backend, or of all without a name.
+func (c *comparison) serversOf(ctx context.Context, backend string, want *backends) error {
+	answer, err := c.ask(ctx, strings.TrimSpace("show servers state "+backend))
 	if err != nil {
 		return err
+	}
+	if backend != "" && want.hasServers(backend) && !strings.Contains(answer, " "+backend+" ") {
+		return &driftError{what: "backend " + backend + ": has no servers"}
 	}
 	// Every whole answer ends with an empty line, or is nothing else. What is
 	// missing from one that is cut would look like servers nobody asked about.

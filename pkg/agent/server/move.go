@@ -68,16 +68,22 @@ func (s *set) move(from *set, worker observation, loaded planRef) {
 	s.Moved = &movedWorker{workerID: worker.worker(), Loaded: loaded}
 }
 
+// move is one apply in place.
+type move struct {
+	ops   []plan.Operation
+	ahead *ahead
+}
+
 // operate brings the worker to the finished set by operations and makes the set
 // current. Without an outcome the caller has to reload: something was refused,
 // is in doubt or is not what the set says, and the worker may be in between.
-func (a *agent) operate(ctx context.Context, act activation, staged *set, ops []plan.Operation) (*api.Result, []api.OpResult, error) {
+func (a *agent) operate(ctx context.Context, act activation, staged *set, m move) (*api.Result, []api.OpResult, error) {
 	ctx = context.WithoutCancel(ctx)
 	logger := klog.FromContext(ctx)
 	act.finished = time.Now()
-	results, err := a.attempt(ctx, staged, ops)
+	results, err := a.attempt(ctx, staged, m)
 	if err != nil {
-		logger.Info("Could not change the worker in place, will reload", "plan", staged.PlanID, "operations", len(ops), "reason", err)
+		logger.Info("Could not change the worker in place, will reload", "plan", staged.PlanID, "operations", len(m.ops), "reason", err)
 		return nil, results, nil
 	}
 	p := act.pending
@@ -97,9 +103,14 @@ func (a *agent) operate(ctx context.Context, act activation, staged *set, ops []
 }
 
 // attempt carries out the operations and compares the worker with the set.
-func (a *agent) attempt(ctx context.Context, staged *set, ops []plan.Operation) ([]api.OpResult, error) {
+func (a *agent) attempt(ctx context.Context, staged *set, m move) ([]api.OpResult, error) {
 	ctx, cancel := context.WithTimeout(ctx, moveTimeout)
 	defer cancel()
+	<-m.ahead.done // it has a time limit of its own
+	if m.ahead.err != nil {
+		return nil, m.ahead.err
+	}
+	// After the look ahead, which went to whoever listened at the socket.
 	seen, err := a.haproxy.observeBoth(ctx)
 	if err != nil {
 		return nil, err
@@ -107,28 +118,23 @@ func (a *agent) attempt(ctx context.Context, staged *set, ops []plan.Operation) 
 	if !staged.Moved.is(seen) {
 		return nil, fmt.Errorf("worker %d is another one", seen.Info.PID)
 	}
-	o, err := newOperator(a.haproxy.worker, a.layout, staged)
-	if err != nil {
-		return nil, err
-	}
-	defer o.close()
-	results, err := o.run(ctx, ops)
+	results, err := m.ahead.operator.run(ctx, m.ops)
 	if err != nil {
 		return results, err
 	}
-	return results, a.confirm(ctx, staged, o.servers, ops)
+	return results, a.confirm(ctx, staged, m)
 }
 
 // confirm compares the changed worker with the set. HAProxy 3.0 answers an address
 // and takes it up a moment later, so that one may be waited for.
-func (a *agent) confirm(ctx context.Context, staged *set, servers *backends, ops []plan.Operation) error {
+func (a *agent) confirm(ctx context.Context, staged *set, m move) error {
 	var deadline time.Time
-	if slices.ContainsFunc(ops, func(op plan.Operation) bool { return op.Kind == plan.OpServerAddress }) {
+	if slices.ContainsFunc(m.ops, func(op plan.Operation) bool { return op.Kind == plan.OpServerAddress }) {
 		deadline = time.Now().Add(settleTimeout)
 	}
 	for wait := pollStart; ; wait *= 2 {
 		// Its own socket, which led to it just now, is the shorter way.
-		err := a.compareAt(ctx, staged, view{socket: a.haproxy.worker, servers: servers})
+		err := a.compareAt(ctx, staged, view{socket: a.haproxy.worker, servers: m.ahead.operator.servers, only: &m.ahead.only})
 		var drift *driftError
 		if !errors.As(err, &drift) || drift.invariant != violationServers || time.Now().After(deadline) {
 			return err

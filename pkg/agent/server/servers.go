@@ -97,6 +97,37 @@ func isHarmless(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !plan.IsPlainKeyword(word) })
 }
 
+// hasServers reports that a line of the backend names a server.
+func (b *backends) hasServers(backend string) bool {
+	for key := range b.index {
+		if key.backend == backend {
+			return true
+		}
+	}
+	return false
+}
+
+// differing are the backends whose server lines are not the same in both.
+func (b *backends) differing(from *backends) map[string]bool {
+	found := make(map[string]bool)
+	for key, i := range b.index {
+		if k, ok := from.index[key]; !ok || from.list[k] != b.list[i] {
+			found[key.backend] = true
+		}
+	}
+	for key := range from.index {
+		if _, ok := b.index[key]; !ok {
+			found[key.backend] = true
+		}
+	}
+	for name, open := range b.open {
+		if before, ok := from.open[name]; !ok || before != open {
+			found[name] = true
+		}
+	}
+	return found
+}
+
 // forget leaves weights and states to what the worker was loaded with.
 func (b *backends) forget() {
 	for i := range b.list {

@@ -143,7 +143,9 @@ func (st *staging) carry(file api.File, from string) (bool, error) {
 
 // finish completes the set with what the agent adds and makes it durable.
 func (st *staging) finish(s *set) error {
-	s.ID = st.id
+	if s.ID != st.id {
+		s.ID = st.id
+	}
 	meta, err := s.encode()
 	if err != nil {
 		return err
