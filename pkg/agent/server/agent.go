@@ -40,7 +40,8 @@ type agent struct {
 	journal *journal
 	amended time.Time // when a worker was last loaded anew for a switch that was taken back
 	dirty   bool      // the journal in memory is ahead of the one on disk
-	current *set      // nil when the committed set's description is unreadable
+	moved   movedServers
+	current *set // nil when the committed set's description is unreadable
 	tree    error
 	seen    observation
 	seenErr error

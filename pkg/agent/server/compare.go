@@ -15,6 +15,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
@@ -43,8 +44,8 @@ func (a *agent) compare(ctx context.Context, with *set) error {
 type view struct {
 	socket string
 	prefix string
-	// servers are those of the set's configuration, where they were read already.
-	servers *backends
+	// servers are those of the set's configuration, where somebody reads them too.
+	servers serverReader
 	// only, if there is one, bounds what is read of maps, lists and servers, which
 	// are what there are many of. The rest was found to be well just before.
 	only *scope
@@ -211,22 +212,15 @@ func (c *comparison) fingerprint(path string) (string, error) {
 }
 
 func (c *comparison) servers(ctx context.Context) error {
-	want := c.view.servers
-	if want == nil {
-		config, err := c.root.ReadFile(api.ConfigPath)
-		if err != nil {
-			return err
-		}
-		var ok bool
-		if want, ok = configuredServers(string(config)); !ok {
-			return nil
-		}
+	read := c.view.servers
+	if read == nil {
+		read = readServers(func() ([]byte, error) { return c.root.ReadFile(api.ConfigPath) })
 	}
 	if c.only == nil || len(c.only.backends) > maxBackendsAlone {
-		return c.serversOf(ctx, "", want)
+		return c.serversOf(ctx, "", read)
 	}
 	for name := range c.only.backends {
-		if err := c.serversOf(ctx, name, want); err != nil {
+		if err := c.serversOf(ctx, name, read); err != nil {
 			return err
 		}
 	}
@@ -234,12 +228,21 @@ func (c *comparison) servers(ctx context.Context) error {
 }
 
 // serversOf compares the servers of one backend, or of all without a name.
-func (c *comparison) serversOf(ctx context.Context, backend string, want *backends) error {
+func (c *comparison) serversOf(ctx context.Context, backend string, read serverReader) error {
+	var reading errgroup.Group // while HAProxy writes its answer
+	reading.Go(func() error {
+		_, err := read()
+		return err
+	})
 	answer, err := c.ask(ctx, strings.TrimSpace("show servers state "+backend))
-	if err != nil {
+	if err := cmp.Or(reading.Wait(), err); err != nil {
 		return err
 	}
-	if backend != "" && want.hasServers(backend) && !strings.Contains(answer, " "+backend+" ") {
+	want, _ := read()
+	switch {
+	case want == nil:
+		return nil
+	case backend != "" && want.hasServers(backend) && !strings.Contains(answer, " "+backend+" "):
 		return &driftError{what: "backend " + backend + ": has no servers"}
 	}
 	// Every whole answer ends with an empty line, or is nothing else. What is

@@ -98,6 +98,7 @@ func (a *agent) operate(ctx context.Context, act activation, staged *set, m move
 		a.slots.hold(staged.ID)
 		return nil, results, a.undo()
 	}
+	a.moved = movedServers{set: staged.ID, read: m.ahead.read()}
 	act.ops = results
 	return a.exchanged(ctx, act, staged, api.OutcomeRuntime), results, nil
 }
@@ -134,7 +135,7 @@ func (a *agent) confirm(ctx context.Context, staged *set, m move) error {
 	}
 	for wait := pollStart; ; wait *= 2 {
 		// Its own socket, which led to it just now, is the shorter way.
-		err := a.compareAt(ctx, staged, view{socket: a.haproxy.worker, servers: m.ahead.operator.servers, only: &m.ahead.only})
+		err := a.compareAt(ctx, staged, view{socket: a.haproxy.worker, servers: m.ahead.read(), only: &m.ahead.only})
 		var drift *driftError
 		if !errors.As(err, &drift) || drift.invariant != violationServers || time.Now().After(deadline) {
 			return err

@@ -26,38 +26,44 @@ type ahead struct {
 // called, and waits.
 func (a *agent) lookAhead(ctx context.Context, next *set, ops []plan.Operation) *ahead {
 	h := &ahead{done: make(chan struct{})}
-	from := a.current
+	from, worker, l := a.current, a.haproxy.worker, a.layout
+	before := readServers(func() ([]byte, error) {
+		return os.ReadFile(filepath.Join(l.set(from.ID), setFiles, api.ConfigPath))
+	})
+	if a.moved.set == from.ID {
+		before = a.moved.read
+	}
 	go func() {
 		defer close(h.done)
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTimeout)
 		defer cancel()
-		h.err = h.look(ctx, a, from, next)
-		if h.err == nil {
-			h.only.add(from, next, ops)
+		var both errgroup.Group
+		both.Go(func() error { return a.compareAt(ctx, from, view{socket: worker, servers: before}) })
+		both.Go(func() (err error) {
+			h.operator, err = newOperator(worker, l, next)
+			return err
+		})
+		if h.err = both.Wait(); h.err == nil {
+			h.only.fill(from, next, ops)
+			if was, _ := before(); was != nil && h.operator.servers != nil {
+				h.operator.servers.addDiffering(was, h.only.backends)
+			}
 		}
 	}()
 	return h
 }
 
-func (h *ahead) look(ctx context.Context, a *agent, from, next *set) error {
-	before, err := a.layout.serversOf(from)
-	if err != nil {
-		return err
-	}
-	var both errgroup.Group
-	both.Go(func() error { return a.compareAt(ctx, from, view{socket: a.haproxy.worker, servers: before}) })
-	both.Go(func() (err error) {
-		h.operator, err = newOperator(a.haproxy.worker, a.layout, next)
-		return err
-	})
-	if err := both.Wait(); err != nil {
-		return err
-	}
-	h.only = scope{files: make(map[string]bool), backends: make(map[string]bool)}
-	if h.operator.servers != nil && before != nil {
-		h.only.backends = h.operator.servers.differing(before)
-	}
-	return nil
+// movedServers are those of the set that the last apply in place led to, which
+// the next one starts from.
+type movedServers struct {
+	set  string
+	read serverReader
+}
+
+// read gives the servers that the worker is led to.
+func (h *ahead) read() serverReader {
+	servers := h.operator.servers
+	return func() (*backends, error) { return servers, nil }
 }
 
 // close waits for what was begun and lets go of it.
@@ -71,8 +77,9 @@ func (h *ahead) close() {
 	}
 }
 
-// add takes in what the operations name, and files that are not the same.
-func (s *scope) add(from, next *set, ops []plan.Operation) {
+// fill takes in what the operations name, and files that are not the same.
+func (s *scope) fill(from, next *set, ops []plan.Operation) {
+	s.files, s.backends = make(map[string]bool), make(map[string]bool)
 	for _, op := range ops {
 		if op.Backend != "" {
 			s.backends[op.Backend] = true
@@ -87,18 +94,4 @@ func (s *scope) add(from, next *set, ops []plan.Operation) {
 			s.files[path] = true
 		}
 	}
-}
-
-// serversOf reads the servers of a set's configuration, nil if conditions decide
-// which are in force.
-func (l layout) serversOf(s *set) (*backends, error) {
-	config, err := os.ReadFile(filepath.Join(l.set(s.ID), setFiles, api.ConfigPath))
-	if err != nil {
-		return nil, err
-	}
-	servers, ok := configuredServers(string(config))
-	if !ok {
-		return nil, nil
-	}
-	return servers, nil
 }

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/holdfast-project/holdfast/pkg/plan"
 )
@@ -72,6 +73,23 @@ func configuredServers(config string) (*backends, bool) {
 	return found, true
 }
 
+// serverReader reads the servers of a configuration once, whoever asks first. They
+// are nil if conditions decide which are in force.
+type serverReader func() (*backends, error)
+
+func readServers(config func() ([]byte, error)) serverReader {
+	return sync.OnceValues(func() (*backends, error) {
+		content, err := config()
+		if err != nil {
+			return nil, err
+		}
+		if servers, ok := configuredServers(string(content)); ok {
+			return servers, nil
+		}
+		return nil, nil
+	})
+}
+
 // readServer reads one server line.
 func readServer(fields []string) configured {
 	address, err := netip.ParseAddrPort(fields[2])
@@ -107,9 +125,8 @@ func (b *backends) hasServers(backend string) bool {
 	return false
 }
 
-// differing are the backends whose server lines are not the same in both.
-func (b *backends) differing(from *backends) map[string]bool {
-	found := make(map[string]bool)
+// addDiffering adds the backends whose server lines are not the same in both.
+func (b *backends) addDiffering(from *backends, found map[string]bool) {
 	for key, i := range b.index {
 		if k, ok := from.index[key]; !ok || from.list[k] != b.list[i] {
 			found[key.backend] = true
@@ -125,7 +142,6 @@ func (b *backends) differing(from *backends) map[string]bool {
 			found[name] = true
 		}
 	}
-	return found
 }
 
 // forget leaves weights and states to what the worker was loaded with.
