@@ -126,11 +126,13 @@ func (h *leaseHistory) recordedBy(epoch uint64, plan string) bool {
 	return false
 }
 
-// newestUntil is the newest intent that terms up to the epoch recorded.
+// newestUntil is the newest intent that terms up to the epoch recorded. A Lease
+// that somebody deletes by hand takes nothing back: whoever read it right before
+// acts on what the fleet was told.
 func (h *leaseHistory) newestUntil(epoch uint64) fencing.Intent {
 	var newest fencing.Intent
 	for _, r := range h.intents {
-		if r.intent.Epoch <= epoch {
+		if r.intent.Epoch <= epoch && r != (recorded{}) {
 			newest = r.intent
 		}
 	}
