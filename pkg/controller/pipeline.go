@@ -278,9 +278,11 @@ func (p *pipeline) end(ctx context.Context, o outcome) time.Duration {
 	return 0
 }
 
-// tell hands over how an attempt ended, unless more is known of later inputs.
+// tell hands over how an attempt ended, unless more is known of later inputs. A
+// failure may come of the stop itself; an output that was dispatched is told of in
+// any case, because a drain has to publish it.
 func (p *pipeline) tell(ctx context.Context, attempt uint64, o outcome) {
-	if attempt < p.toldOf || ctx.Err() != nil {
+	if attempt < p.toldOf || o.failed && ctx.Err() != nil {
 		return
 	}
 	p.toldOf = attempt

@@ -49,6 +49,8 @@ type world struct {
 	story []string
 	// slow is how long a check takes.
 	slow time.Duration
+	// onDispatch runs while an output is being dispatched.
+	onDispatch func()
 	// stop ends renders, and ended is closed when the pipeline has.
 	stop  func()
 	ended chan struct{}
@@ -142,6 +144,9 @@ func (o worldOutlet) dispatch(_ context.Context, c *deploy.Candidate) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	o.accepted = append(o.accepted, c.Sequence)
+	if o.onDispatch != nil {
+		o.onDispatch()
+	}
 	o.outputs = append(o.outputs, string(c.Output.Configuration))
 	o.story = append(o.story, fmt.Sprintf("dispatched %d", c.Sequence))
 }

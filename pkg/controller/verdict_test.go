@@ -205,6 +205,25 @@ func TestAStoppedPipelineLearnsWhatBecomesOfTheLastDispatch(t *testing.T) {
 	}
 }
 
+// A stop that comes while an output is being dispatched does not keep from anybody
+// that it was accepted: what was blocked before would stay so over the drain.
+func TestAStopAmidDispatchIsToldOfTheOutput(t *testing.T) {
+	w := newWorld()
+	w.inputErr = errForbidden
+	inPipeline(t, w, func(t *testing.T) {
+		pass(5 * time.Second)
+		w.mu.Lock()
+		w.inputErr, w.value, w.onDispatch = nil, "two", w.stop
+		w.mu.Unlock()
+		w.changed.raise()
+		<-w.ended
+		lines := w.lines()
+		if got := lines[len(lines)-1]; got != "Accepted" {
+			t.Errorf("the last outcome is %q, want that of the dispatched output", got)
+		}
+	})
+}
+
 func TestReceiptsAreKeptUntilTheirOutputPassed(t *testing.T) {
 	var w withheld
 	report := func(sequence uint64, pod string) deploy.Report {
