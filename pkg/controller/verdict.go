@@ -116,11 +116,13 @@ func (p *pipeline) conclude(ctx context.Context, a answer) {
 }
 
 // accept lets the next outputs go ahead of their verdicts, and this one be
-// published. One that waited and is not the newest any more is left out.
+// published. One that waited and is not of the newest inputs any more is left
+// out: where those have no output at all, nothing could be published of it, and
+// it would be an intent without a checkpoint.
 func (p *pipeline) accept(ctx context.Context, r *rendering) {
 	p.failures = 0
 	if !r.dispatched {
-		if r != p.newest || ctx.Err() != nil {
+		if r != p.newest || r.attempt < p.attempts || ctx.Err() != nil {
 			return
 		}
 		p.dispatch(ctx, r)

@@ -205,6 +205,22 @@ func TestAStoppedPipelineLearnsWhatBecomesOfTheLastDispatch(t *testing.T) {
 	}
 }
 
+// Inputs that break while the first output waits for its verdict leave the term
+// without one: publication is blocked, so the output must not become the intent.
+func TestAFirstOutputOfReplacedInputsIsLeftOut(t *testing.T) {
+	w := newWorld()
+	w.slow = 5 * time.Second
+	inPipeline(t, w, func(t *testing.T) {
+		pass(time.Second)
+		w.change(func() { w.inputErr = errForbidden })
+		pass(10 * time.Second)
+		w.expectStory(t, "after a verdict on inputs that are gone")
+		w.change(func() { w.inputErr = nil })
+		pass(10 * time.Second)
+		w.expectStory(t, "when they are back", "dispatched 2", "passed 2")
+	})
+}
+
 // A stop that comes while an output is being dispatched does not keep from anybody
 // that it was accepted: what was blocked before would stay so over the drain.
 func TestAStopAmidDispatchIsToldOfTheOutput(t *testing.T) {
