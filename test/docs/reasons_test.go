@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strconv"
 	"strings"
@@ -51,5 +52,41 @@ func TestEveryReasonIsExplained(t *testing.T) {
 				t.Errorf("%s: docs/operations.md does not explain %s", file, reason)
 			}
 		}
+	}
+}
+
+// TestNamedTestsExist: a test that a document calls upon is one.
+func TestNamedTestsExist(t *testing.T) {
+	named := map[string]string{}
+	documents, err := filepath.Glob("../../docs/*.md")
+	if err != nil || len(documents) == 0 {
+		t.Fatal("no documents", err)
+	}
+	for _, document := range documents {
+		raw, err := os.ReadFile(document)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, match := range regexp.MustCompile("`(Test[A-Za-z0-9]+)`").FindAllSubmatch(raw, -1) {
+			named[string(match[1])] = document
+		}
+	}
+	err = filepath.WalkDir("../..", func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		raw, err := os.ReadFile(path)
+		for name := range named {
+			if strings.Contains(string(raw), "func "+name+"(") {
+				delete(named, name)
+			}
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, document := range named {
+		t.Errorf("%s names %s, which is no test", document, name)
 	}
 }

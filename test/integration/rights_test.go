@@ -40,6 +40,23 @@ func TestAViewerSeesTheViewsAndNoSecret(t *testing.T) {
 	}
 }
 
+// TestForgedIdentityHeadersAreNobody: whoever reaches the pod past the aggregator
+// and calls himself somebody is nobody, because only the front proxy's certificate
+// lends these headers their meaning.
+func TestForgedIdentityHeadersAreNobody(t *testing.T) {
+	address := kube(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/name=holdfast-apiserver", "-o", "jsonpath={.items[0].status.podIP}")
+	for _, path := range []string{"/apis/retained.haproxy-haptic.org/v1alpha1/retainedcheckpoints", "/metrics"} {
+		out, err := inside(t.Context(), "curl", "-ks", "-o", "/dev/null", "-w", "%{http_code}",
+			"-H", "X-Remote-User: kubernetes-admin", "-H", "X-Remote-Group: system:masters", "https://"+address+":6443"+path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.HasSuffix(strings.TrimSpace(out), "401") {
+			t.Errorf("%s with forged headers: %s, want 401", path, out)
+		}
+	}
+}
+
 func TestViewsHoldNoKeyByte(t *testing.T) {
 	certificate := artifactOf(t, mustNewest(t), "Certificate")
 	key := kube(t, "-n", web, "get", "secret", "web-tls", "-o", `go-template={{index .data "tls.key" | base64decode}}`)
