@@ -5,13 +5,11 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
 	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
@@ -57,18 +55,13 @@ const drillExamples = `  # Ask for the only template of a namespace
 var exitCodes = map[inspect.Answer]int{inspect.AnswerYes: 0, inspect.AnswerNo: 1, inspect.AnswerUnknown: 2}
 
 type drillOptions struct {
-	config  *genericclioptions.ConfigFlags
-	files   []string
-	output  string
+	*source
 	gate    bool
 	haproxy string
-	streams genericiooptions.IOStreams
 }
 
 func newDrillCommand(name string, streams genericiooptions.IOStreams, code *int) *cobra.Command {
-	o := &drillOptions{config: genericclioptions.NewConfigFlags(true), streams: streams}
-	// Only discovery uses a cache, and nothing is discovered here.
-	o.config.CacheDir = nil
+	o := &drillOptions{source: newSource(streams, inspect.DrillFormats)}
 	cmd := &cobra.Command{
 		Use:     "drill [TEMPLATE] [-f FILE|DIR|-]...",
 		Short:   "Ask whether replacement pods would start now",
@@ -85,21 +78,14 @@ func newDrillCommand(name string, streams genericiooptions.IOStreams, code *int)
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File, folder (read recursively for .yaml, .yml and .json) or - for standard input. May be repeated.")
-	flags.StringVarP(&o.output, "output", "o", "table", "Output format: "+strings.Join(inspect.DrillFormats, ", ")+".")
 	flags.BoolVar(&o.gate, "gate", false, "Have the HAProxy binary on this machine check the checkpoint. It should be of the version that the proxies run.")
 	flags.StringVar(&o.haproxy, "haproxy", "haproxy", "HAProxy binary for --gate.")
-	o.config.AddFlags(flags)
-	addVerbosity(flags)
-	completeFormats(cmd, inspect.DrillFormats)
+	o.addFlags(cmd, "")
 	return cmd
 }
 
 func (o *drillOptions) drill(ctx context.Context, args []string) (*inspect.DrillReport, error) {
-	if !slices.Contains(inspect.DrillFormats, o.output) {
-		return nil, fmt.Errorf("output format %q is none of %s", o.output, strings.Join(inspect.DrillFormats, ", "))
-	}
-	if err := checkVerbosity(ctx); err != nil {
+	if err := o.check(ctx); err != nil {
 		return nil, err
 	}
 	settings := inspect.DrillSettings{Template: strings.Join(args, "")}
@@ -110,16 +96,15 @@ func (o *drillOptions) drill(ctx context.Context, args []string) (*inspect.Drill
 		defer stop()
 		settings.Gate = askGate(gate.New(gate.Config{Binary: o.haproxy}))
 	}
-	if len(o.files) > 0 {
-		files := inspect.Files{Paths: o.files, Stdin: o.streams.In, Namespace: *o.config.Namespace, Fleet: true}
-		inventory, err := files.Read()
+	if o.fromFiles() {
+		inventory, err := o.read(ctx, true)
 		if err != nil {
 			return nil, err
 		}
 		return inspect.Drill(ctx, inventory, settings)
 	}
 	settings.Now = time.Now()
-	cluster, err := clusterFor(o.config, false)
+	cluster, err := o.cluster()
 	if err != nil {
 		return nil, err
 	}

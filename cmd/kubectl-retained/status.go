@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 	"time"
 
 	"github.com/spf13/cobra"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
@@ -39,18 +36,8 @@ const statusExamples = `  # Everything in one namespace
   # From an export
   kubectl get htplcfg,hpcfg,hpmap,hpgf,hpcl,leases,secrets,pods -n edge -o yaml | %[1]s status -f -`
 
-type statusOptions struct {
-	config        *genericclioptions.ConfigFlags
-	files         []string
-	output        string
-	allNamespaces bool
-	streams       genericiooptions.IOStreams
-}
-
 func newStatusCommand(name string, streams genericiooptions.IOStreams, code *int) *cobra.Command {
-	o := &statusOptions{config: genericclioptions.NewConfigFlags(true), streams: streams}
-	// Only discovery uses a cache, and nothing is discovered here.
-	o.config.CacheDir = nil
+	s := newSource(streams, inspect.DrillFormats)
 	cmd := &cobra.Command{
 		Use:     "status [-f FILE|DIR|-]...",
 		Short:   "Show templates, intents, checkpoints and pods on one screen",
@@ -58,43 +45,30 @@ func newStatusCommand(name string, streams genericiooptions.IOStreams, code *int
 		Example: fmt.Sprintf(statusExamples, name),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			status, err := o.status(cmd.Context())
+			found, err := status(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
-			*code = exitCodes[status.Answer()]
-			return status.Print(streams.Out, o.output)
+			*code = exitCodes[found.Answer()]
+			return found.Print(streams.Out, s.output)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File, folder (read recursively for .yaml, .yml and .json) or - for standard input. May be repeated.")
-	flags.StringVarP(&o.output, "output", "o", "table", "Output format: "+strings.Join(inspect.DrillFormats, ", ")+".")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Show all namespaces. Files are read for all namespaces unless -n is given.")
-	o.config.AddFlags(flags)
-	addVerbosity(flags)
-	completeFormats(cmd, inspect.DrillFormats)
+	s.addFlags(cmd, "Show")
 	return cmd
 }
 
-func (o *statusOptions) status(ctx context.Context) (*inspect.Status, error) {
-	if !slices.Contains(inspect.DrillFormats, o.output) {
-		return nil, fmt.Errorf("output format %q is none of %s", o.output, strings.Join(inspect.DrillFormats, ", "))
-	}
-	if err := checkVerbosity(ctx); err != nil {
+func status(ctx context.Context, s *source) (*inspect.Status, error) {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	if len(o.files) > 0 {
-		files := inspect.Files{Paths: o.files, Stdin: o.streams.In, Namespace: *o.config.Namespace, Fleet: true}
-		if o.allNamespaces && files.Namespace != "" {
-			return nil, errContradiction
-		}
-		inventory, err := files.Read()
+	if s.fromFiles() {
+		inventory, err := s.read(ctx, true)
 		if err != nil {
 			return nil, err
 		}
 		return inspect.NewStatus(ctx, inventory, time.Time{})
 	}
-	cluster, err := clusterFor(o.config, o.allNamespaces)
+	cluster, err := s.cluster()
 	if err != nil {
 		return nil, err
 	}

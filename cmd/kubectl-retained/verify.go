@@ -2,20 +2,13 @@ package main
 
 import (
 	"context"
-	"errors"
-	"flag"
 	"fmt"
 	"os"
 	"os/signal"
-	"slices"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
-	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
 )
@@ -45,22 +38,8 @@ const verifyExamples = `  # Verify what is retained in a namespace of the curren
   # See the verdict on each file as the API would serve it
   %[1]s verify -f edge.yaml -o yaml`
 
-// maxLevel is the last log level at which the client library logs no bodies,
-// which hold key bytes.
-const maxLevel = 7
-
-type verifyOptions struct {
-	config        *genericclioptions.ConfigFlags
-	files         []string
-	output        string
-	allNamespaces bool
-	streams       genericiooptions.IOStreams
-}
-
 func newVerifyCommand(name string, streams genericiooptions.IOStreams, code *int) *cobra.Command {
-	o := &verifyOptions{config: genericclioptions.NewConfigFlags(true), streams: streams}
-	// Only discovery uses a cache, and nothing is discovered here.
-	o.config.CacheDir = nil
+	s := newSource(streams, inspect.Formats)
 	cmd := &cobra.Command{
 		Use:     "verify [-f FILE|DIR|-]...",
 		Short:   "Verify checkpoints, from files or from the cluster",
@@ -68,57 +47,31 @@ func newVerifyCommand(name string, streams genericiooptions.IOStreams, code *int
 		Example: fmt.Sprintf(verifyExamples, name),
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			report, err := o.verify(cmd.Context())
+			report, err := verify(cmd.Context(), s)
 			if err != nil {
 				return err
 			}
 			*code = int(report.Outcome())
-			printer := inspect.Printer{Out: streams.Out, ErrOut: streams.ErrOut, Format: o.output}
+			printer := inspect.Printer{Out: streams.Out, ErrOut: streams.ErrOut, Format: s.output}
 			return printer.Print(report)
 		},
 	}
-	flags := cmd.Flags()
-	flags.StringSliceVarP(&o.files, "filename", "f", nil, "File, folder (read recursively for .yaml, .yml and .json) or - for standard input. May be repeated.")
-	flags.StringVarP(&o.output, "output", "o", "table", "Output format: "+strings.Join(inspect.Formats, ", ")+".")
-	flags.BoolVarP(&o.allNamespaces, "all-namespaces", "A", false, "Verify all namespaces. Files are read for all namespaces unless -n is given.")
-	o.config.AddFlags(flags)
-	addVerbosity(flags)
-	completeFormats(cmd, inspect.Formats)
+	s.addFlags(cmd, "Verify")
 	return cmd
 }
 
-func addVerbosity(flags *pflag.FlagSet) {
-	logging := flag.NewFlagSet("logging", flag.ContinueOnError)
-	klog.InitFlags(logging)
-	flags.AddGoFlag(logging.Lookup("v"))
-}
-
-func completeFormats(cmd *cobra.Command, formats []string) {
-	complete := cobra.FixedCompletions(formats, cobra.ShellCompDirectiveNoFileComp)
-	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
-		panic(fmt.Sprintf("a flag that was just added is not there: %v", err))
-	}
-}
-
-// checkVerbosity refuses levels at which whole answers would be logged.
-func checkVerbosity(ctx context.Context) error {
-	if tooDetailed := klog.FromContext(ctx).V(maxLevel + 1); tooDetailed.Enabled() {
-		return fmt.Errorf("-v goes up to %d: above, whole answers are logged, and with them keys", maxLevel)
-	}
-	return nil
-}
-
-func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
-	if !slices.Contains(inspect.Formats, o.output) {
-		return nil, fmt.Errorf("output format %q is none of %s", o.output, strings.Join(inspect.Formats, ", "))
-	}
-	if err := checkVerbosity(ctx); err != nil {
+func verify(ctx context.Context, s *source) (*inspect.Report, error) {
+	if err := s.check(ctx); err != nil {
 		return nil, err
 	}
-	if len(o.files) > 0 {
-		return o.verifyFiles(ctx)
+	if s.fromFiles() {
+		inventory, err := s.read(ctx, false)
+		if err != nil {
+			return nil, err
+		}
+		return inspect.Verify(inventory)
 	}
-	cluster, err := clusterFor(o.config, o.allNamespaces)
+	cluster, err := s.cluster()
 	if err != nil {
 		return nil, err
 	}
@@ -126,35 +79,4 @@ func (o *verifyOptions) verify(ctx context.Context) (*inspect.Report, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return cluster.Verify(ctx)
-}
-
-var errContradiction = errors.New("-A and -n contradict each other")
-
-// clusterFor is the cluster that the flags of kubectl lead to.
-func clusterFor(flags *genericclioptions.ConfigFlags, allNamespaces bool) (*inspect.Cluster, error) {
-	namespace, _, err := flags.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	if allNamespaces {
-		namespace = ""
-	}
-	config, err := flags.ToRESTConfig()
-	if err != nil {
-		return nil, err
-	}
-	return inspect.NewCluster(config, namespace)
-}
-
-func (o *verifyOptions) verifyFiles(ctx context.Context) (*inspect.Report, error) {
-	files := inspect.Files{Paths: o.files, Stdin: o.streams.In, Namespace: *o.config.Namespace}
-	if o.allNamespaces && files.Namespace != "" {
-		return nil, errContradiction
-	}
-	inventory, err := files.Read()
-	if err != nil {
-		return nil, err
-	}
-	klog.FromContext(ctx).V(1).Info("Ignored objects of other kinds", "count", inventory.Ignored())
-	return inspect.Verify(inventory)
 }
