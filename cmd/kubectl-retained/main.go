@@ -64,6 +64,7 @@ func newCommand(name string, streams genericiooptions.IOStreams, code *int) *cob
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newStatusCommand(name, streams, code), newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code))
+	cmd.AddCommand(newStatusCommand(name, streams, code), newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code),
+		newDiffCommand(name, streams, code), newConfigCommand(name, streams))
 	return cmd
 }

@@ -90,6 +90,9 @@ func (c *Cluster) Drill(ctx context.Context, settings DrillSettings) (*DrillRepo
 	return c.drillOnce(ctx, settings)
 }
 
+// Inventory reads everything that verdicts on checkpoints depend on.
+func (c *Cluster) Inventory(ctx context.Context) (*Inventory, error) { return c.read(ctx, false) }
+
 // Status reads and judges all templates, a second time unless all is well.
 func (c *Cluster) Status(ctx context.Context, now time.Time) (*Status, error) {
 	var status *Status
