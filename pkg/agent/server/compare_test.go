@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"io"
 	"math/rand/v2"
+	"net"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -135,6 +137,36 @@ func (p *pod) tlsPort() int {
 		p.second = freePort(p.t)
 	}
 	return p.second
+}
+
+// TestLockedCertificatesAreAskedAgain: HAProxy answers one command on certificates
+// while another is at work with a refusal, which is not an empty list.
+func TestLockedCertificatesAreAskedAgain(t *testing.T) {
+	t.Parallel()
+	socket := filepath.Join(t.TempDir(), "worker.sock")
+	listener, err := net.Listen("unix", socket)
+	must(t, err)
+	defer listener.Close()
+	go func() {
+		for n := 0; ; n++ {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			answer := "Can't show!\nOperations on certificates are currently locked!\n\n"
+			if n > 1 {
+				answer = "# transaction\n*x.pem\n\n"
+			}
+			_, _ = io.Copy(io.Discard, conn)
+			_, _ = io.WriteString(conn, answer)
+			conn.Close()
+		}
+	}()
+	c := comparison{view: view{socket: socket}, files: map[string]api.File{"x.pem": {Path: "x.pem"}}}
+	var drift *driftError
+	if err := c.certificates(t.Context()); !errors.As(err, &drift) {
+		t.Errorf("an open transaction behind a lock: %v", err)
+	}
 }
 
 // byHand gives the current worker a command, as somebody with a shell would.
