@@ -41,6 +41,9 @@ func object(t *testing.T, text string) *unstructured.Unstructured {
 	return out
 }
 
+// demoDocuments are what the demo fetches.
+var demoDocuments = map[string]string{"blocklist": "192.0.2.1\n198.51.100.0/24\n"}
+
 func demoSnapshot(t *testing.T) Snapshot {
 	t.Helper()
 	list := func(texts ...string) (out []*unstructured.Unstructured) {

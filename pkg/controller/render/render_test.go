@@ -64,6 +64,9 @@ func renderOnce(t *testing.T, template *v1alpha1.HAProxyTemplateConfig, snapshot
 	if err != nil {
 		return nil, err
 	}
+	if len(template.Spec.HTTPResources) > 0 {
+		r = r.With(demoDocuments)
+	}
 	return r.Render(t.Context(), snapshot)
 }
 
@@ -101,7 +104,7 @@ func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := r.Render(t.Context(), demoSnapshot(t))
+	first, err := r.With(demoDocuments).Render(t.Context(), demoSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -114,7 +117,7 @@ func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
 		if r, err = Compile(loadTemplate(t, demoTemplate)); err != nil {
 			t.Fatal(err)
 		}
-		again, err := r.Render(t.Context(), snapshot)
+		again, err := r.With(demoDocuments).Render(t.Context(), snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
