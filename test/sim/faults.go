@@ -158,7 +158,7 @@ func (s *schedule) crashNamed(name string) error {
 
 func (s *schedule) stopNamed(name string) error {
 	p := s.process(name)
-	p.stopping, p.disturbed = true, p.paused
+	p.stopping, p.stopped, p.disturbed = true, time.Now(), p.paused
 	p.stop()
 	return nil
 }

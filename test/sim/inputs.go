@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -46,6 +47,9 @@ func (i inputs) spec(p profile) v1alpha1.HAProxyTemplateConfigSpec {
 
 // setInputs stores the template, the first time as a new object.
 func (w *world) setInputs(next inputs) {
+	if next.state == inputsGood && w.inputs.state != inputsGood && w.inputs.state != "" {
+		w.repaired = time.Now()
+	}
 	w.inputs = next
 	client := w.haptic.HapticV1alpha1().HAProxyTemplateConfigs(namespace)
 	// A process may be writing the status.

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"slices"
+	"time"
 )
 
 // liveness stops all faults and waits for the system to come to rest. Some
@@ -22,7 +23,7 @@ func (s *schedule) liveness() {
 	}
 	for _, p := range s.running() {
 		s.note("stop %s gracefully", p.name)
-		p.stopping, p.disturbed = true, false
+		p.stopping, p.stopped, p.disturbed = true, time.Now(), false
 		p.stop()
 		if !s.settle(stopLimit, p.ended) {
 			s.violate(invariantLiveness, "%s does not end within %s of a graceful stop", p.name, stopLimit)
@@ -115,10 +116,15 @@ func (s *schedule) lateChange() {
 	s.settleUntil(stages[stage])
 }
 
+// seenLimit is how soon a process knows that its inputs are good again, the check
+// of a new output included. Until then rendering is blocked to it, and a drain
+// publishes nothing.
+const seenLimit = 6 * time.Second
+
 // judgeStops looks at processes that ended since.
 func (s *schedule) judgeStops() {
 	for _, p := range s.processes {
-		if p.stopping && p.ended() && !p.disturbed && s.inputs.state == inputsGood {
+		if p.stopping && p.ended() && !p.disturbed && s.inputs.state == inputsGood && p.stopped.Sub(s.repaired) >= seenLimit {
 			s.drains.judge(p)
 		}
 		if p.ended() {

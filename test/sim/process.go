@@ -25,6 +25,7 @@ type process struct {
 	// stopping is set by a graceful stop, crashed by a sudden one, and disturbed
 	// when the network lost or delayed anything of it while it stopped.
 	stopping, crashed, disturbed bool
+	stopped                      time.Time // when it was told to stop
 	paused                       bool
 }
 

@@ -53,6 +53,7 @@ type world struct {
 	processes []*process
 	starts    map[string]int
 	inputs    inputs
+	repaired  time.Time // when the inputs became good again
 	profile   profile
 	// step counts decisions.
 	step       int
