@@ -212,7 +212,7 @@ func (a *agent) revert(ctx context.Context, up *upload, p pending) (*api.Result,
 	if err != nil {
 		return nil, err
 	}
-	restored.Nonce, restored.Moved = "", nil // it is loaded anew
+	restored.ID, restored.Nonce, restored.Moved = up.staging.id, "", nil // it is loaded anew
 	for _, f := range restored.Files {
 		carried, err := up.staging.carry(f, source)
 		if err != nil {

@@ -144,7 +144,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	if err := a.complete(up); err != nil {
 		return nil, err
 	}
-	staged := &set{PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
+	staged := &set{ID: up.staging.id, PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
 	inPlace = inPlace && settled
 	moving := !inPlace && a.movable(m)
 	switch {
@@ -155,7 +155,6 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	}
 	var found *ahead
 	if moving {
-		staged.ID = up.staging.id
 		found = a.lookAhead(ctx, staged, m.Ops)
 		defer found.close()
 	}
@@ -210,9 +209,9 @@ func (a *agent) planFor(up *upload) ([]byte, error) {
 	return nil, &requestError{stage: api.StageParts, err: errors.New("the plan part is missing and its plan is not stored here")}
 }
 
-// complete carries over the files that were not sent, or not whole. If one cannot be, the
-// answer lists everything the committed set does not hold, sent or not: what
-// was sent is dropped, so that the next request alone makes the set.
+// complete carries over the files that were not sent, or not whole. If one cannot
+// be, the answer lists everything the committed set does not hold, sent or not:
+// what was sent is dropped, so that the next request alone makes the set.
 func (a *agent) complete(up *upload) error {
 	complete := true
 	for _, f := range up.manifest.Files {

@@ -102,7 +102,7 @@ func stageBootstrap(s *slots, config []byte) (string, error) {
 	if err := st.write(file, bytes.NewReader(config)); err != nil {
 		return "", errors.Join(err, st.discard())
 	}
-	if err := st.finish(&set{Bootstrap: true, Files: []api.File{file}}); err != nil {
+	if err := st.finish(&set{ID: st.id, Bootstrap: true, Files: []api.File{file}}); err != nil {
 		return "", errors.Join(err, st.discard())
 	}
 	return st.id, nil

@@ -21,6 +21,28 @@ const askTimeout = 3 * time.Second
 // errNotSent says that HAProxy never saw the command.
 var errNotSent = errors.New("command was not sent")
 
+// lockedAnswer is what every command on certificates says while another one is at
+// work, of us or of somebody else. Nothing was done then, and a list would read
+// like that of a worker without certificates.
+const lockedAnswer = "currently locked"
+
+// maxLocked is how long such an answer may be; a longer one lists something.
+const maxLocked = 256
+
+// askUnlocked is ask, again for as long as there is time while the worker's
+// certificates are locked.
+func askUnlocked(ctx context.Context, socket, command string) (string, error) {
+	for wait := pollStart; ; wait = min(2*wait, pollMax) {
+		answer, err := ask(ctx, socket, command)
+		if err != nil || len(answer) > maxLocked || !strings.Contains(answer, lockedAnswer) {
+			return answer, err
+		}
+		if err := pause(ctx, wait); err != nil {
+			return "", fmt.Errorf("certificates stay locked: %w", err)
+		}
+	}
+}
+
 // ask sends one command and reads the answer to its end. The client's side is
 // closed after the command: the master keeps a connection open otherwise, and
 // reading to the end would hang. A broken connection is an error, never a short

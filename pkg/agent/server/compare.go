@@ -128,24 +128,8 @@ type comparison struct {
 	files map[string]api.File
 }
 
-// lockedAnswer is what every command on certificates says while another one is at
-// work, of us or of somebody else. It would read like a worker without any.
-const lockedAnswer = "currently locked"
-
-// maxLocked is how long such an answer may be; a longer one lists something.
-const maxLocked = 256
-
-// ask repeats a question until it is answered, for as long as there is time.
 func (c *comparison) ask(ctx context.Context, command string) (string, error) {
-	for wait := pollStart; ; wait = min(2*wait, pollMax) {
-		answer, err := ask(ctx, c.socket, c.prefix+command)
-		if err != nil || len(answer) > maxLocked || !strings.Contains(answer, lockedAnswer) {
-			return answer, err
-		}
-		if err := pause(ctx, wait); err != nil {
-			return "", fmt.Errorf("asking %q: certificates stay locked: %w", command, err)
-		}
-	}
+	return askUnlocked(ctx, c.socket, c.prefix+command)
 }
 
 // patterns compares every map, or every list, that was loaded from a file of the

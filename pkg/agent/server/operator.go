@@ -166,7 +166,7 @@ func (o *operator) ask(ctx context.Context, command string) (string, error) {
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := ask(ctx, o.socket, command)
+	answer, err := askUnlocked(ctx, o.socket, command)
 	if err != nil {
 		return "", refusal("the worker gave no whole answer")
 	}

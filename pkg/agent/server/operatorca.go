@@ -37,10 +37,7 @@ func (o *operator) replaceAuthorities(ctx context.Context, file string) error {
 		return err
 	}
 	if err := o.transactAuthorities(ctx, file, payload, want); err != nil {
-		// In doubt too: an open transaction would block the next one.
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-		defer cancel()
-		_, _ = o.ask(ending, "abort ssl "+want.kind+" "+file) // none is open, then
+		o.abort(ctx, want.kind, file)
 		return err
 	}
 	// Versions before late 2025 lose the certificates beside a file that was
@@ -171,6 +168,13 @@ func (o *operator) commit(ctx context.Context, kind, file string) error {
 		return refusedByWorker
 	}
 	return nil
+}
+
+// abort leaves no transaction open, in doubt too: it would block the next one.
+func (o *operator) abort(ctx context.Context, kind, file string) {
+	ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+	defer cancel()
+	_, _ = o.ask(ending, "abort ssl "+kind+" "+file) // none is open, then
 }
 
 // usedCertificates are those that the worker serves.

@@ -79,10 +79,7 @@ func (o *operator) loadedCertificates(ctx context.Context, file string) ([]strin
 func (o *operator) transactCertificate(ctx context.Context, change certificateChange) error {
 	err := o.transact(ctx, change)
 	if err != nil {
-		// In doubt too: an open transaction would block the next one.
-		ending, cancel := context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
-		defer cancel()
-		_, _ = o.ask(ending, "abort ssl cert "+change.file) // none is open, then
+		o.abort(ctx, "cert", change.file)
 	}
 	return err
 }

@@ -143,9 +143,6 @@ func (st *staging) carry(file api.File, from string) (bool, error) {
 
 // finish completes the set with what the agent adds and makes it durable.
 func (st *staging) finish(s *set) error {
-	if s.ID != st.id {
-		s.ID = st.id
-	}
 	meta, err := s.encode()
 	if err != nil {
 		return err
