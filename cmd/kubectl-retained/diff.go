@@ -47,11 +47,8 @@ const configExamples = `  # The configuration
   # A map
   %[1]s config -n edge 4e61de13 --path maps/hosts.map`
 
-// formatsOfText: what is text already has no other form.
-var formatsOfText = []string{"table"}
-
 func newDiffCommand(name string, streams genericiooptions.IOStreams, code *int) *cobra.Command {
-	s := newSource(streams, formatsOfText)
+	s := newSource(streams, nil)
 	cmd := &cobra.Command{
 		Use:     "diff FROM TO [-f FILE|DIR|-]...",
 		Short:   "Show how two checkpoints differ",
@@ -75,12 +72,11 @@ func newDiffCommand(name string, streams genericiooptions.IOStreams, code *int) 
 		},
 	}
 	s.addFlags(cmd, "Look in")
-	hideOutput(cmd)
 	return cmd
 }
 
 func newConfigCommand(name string, streams genericiooptions.IOStreams) *cobra.Command {
-	s := newSource(streams, formatsOfText)
+	s := newSource(streams, nil)
 	var path string
 	cmd := &cobra.Command{
 		Use:     "config CHECKPOINT [-f FILE|DIR|-]...",
@@ -103,14 +99,7 @@ func newConfigCommand(name string, streams genericiooptions.IOStreams) *cobra.Co
 	}
 	cmd.Flags().StringVar(&path, "path", "", "Path of a file in place of the configuration.")
 	s.addFlags(cmd, "Look in")
-	hideOutput(cmd)
 	return cmd
-}
-
-func hideOutput(cmd *cobra.Command) {
-	if err := cmd.Flags().MarkHidden("output"); err != nil {
-		panic(fmt.Sprintf("a flag that was just added is not there: %v", err))
-	}
 }
 
 // restore reads once and restores what is named.

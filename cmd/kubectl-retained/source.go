@@ -44,7 +44,6 @@ func newSource(streams genericiooptions.IOStreams, formats []string) *source {
 func (s *source) addFlags(cmd *cobra.Command, verb string) {
 	flags := cmd.Flags()
 	flags.StringSliceVarP(&s.files, "filename", "f", nil, "File, folder (read recursively for .yaml, .yml and .json) or - for standard input. May be repeated.")
-	flags.StringVarP(&s.output, "output", "o", "table", "Output format: "+strings.Join(s.formats, ", ")+".")
 	if verb != "" {
 		flags.BoolVarP(&s.allNamespaces, "all-namespaces", "A", false, verb+" all namespaces. Files are read for all namespaces unless -n is given.")
 	}
@@ -52,6 +51,10 @@ func (s *source) addFlags(cmd *cobra.Command, verb string) {
 	logging := flag.NewFlagSet("logging", flag.ContinueOnError)
 	klog.InitFlags(logging)
 	flags.AddGoFlag(logging.Lookup("v"))
+	if len(s.formats) == 0 {
+		return // text has no other form
+	}
+	flags.StringVarP(&s.output, "output", "o", "table", "Output format: "+strings.Join(s.formats, ", ")+".")
 	complete := cobra.FixedCompletions(s.formats, cobra.ShellCompDirectiveNoFileComp)
 	if err := cmd.RegisterFlagCompletionFunc("output", complete); err != nil {
 		panic(fmt.Sprintf("a flag that was just added is not there: %v", err))
@@ -61,7 +64,7 @@ func (s *source) addFlags(cmd *cobra.Command, verb string) {
 // check refuses what no command can do, and levels at which whole answers would be
 // logged.
 func (s *source) check(ctx context.Context) error {
-	if !slices.Contains(s.formats, s.output) {
+	if len(s.formats) > 0 && !slices.Contains(s.formats, s.output) {
 		return fmt.Errorf("output format %q is none of %s", s.output, strings.Join(s.formats, ", "))
 	}
 	if tooDetailed := klog.FromContext(ctx).V(maxLevel + 1); tooDetailed.Enabled() {
