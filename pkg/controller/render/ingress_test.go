@@ -14,7 +14,6 @@ import (
 	"math/big"
 	mathrand "math/rand/v2"
 	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -142,24 +141,7 @@ func TestIngressLibraryRendersAsStored(t *testing.T) {
 	if diff := cmp.Diff([]string{"ssl/blog_blog-tls.pem", "ssl/shop_shop-tls.pem"}, certificates); diff != "" {
 		t.Errorf("certificates (-want +got):\n%s", diff)
 	}
-	for name, content := range files {
-		golden := filepath.Join("testdata", "ingress", name)
-		if *update {
-			if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(golden, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
-		want, err := os.ReadFile(golden)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if diff := cmp.Diff(string(want), string(content)); diff != "" {
-			t.Errorf("%s (-want +got):\n%s", name, diff)
-		}
-	}
+	checkStored(t, "ingress", files)
 }
 
 func TestIngressLibraryGivesEqualBytesInAnyOrder(t *testing.T) {

@@ -79,8 +79,14 @@ func TestDemoRendersAsStored(t *testing.T) {
 	for _, a := range out.Artifacts {
 		files[a.RuntimePath] = a.Content
 	}
+	checkStored(t, "demo", files)
+}
+
+// checkStored compares rendered files with those stored for a template.
+func checkStored(t *testing.T, template string, files map[string][]byte) {
+	t.Helper()
 	for name, content := range files {
-		golden := filepath.Join("testdata", "demo", name)
+		golden := filepath.Join("testdata", template, name)
 		if *update {
 			if err := os.MkdirAll(filepath.Dir(golden), 0o755); err != nil {
 				t.Fatal(err)
