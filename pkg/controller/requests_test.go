@@ -86,6 +86,8 @@ func TestAnIntentIsRecordedWithTwoReadsAndOneReadModifyWrite(t *testing.T) {
 	install(t, func(t *testing.T, in *installation) {
 		in.set(version(1))
 		in.lead("c1", func(ctx context.Context, term *election.Term) {
+			// The elector renews once as soon as it leads, and next in two seconds.
+			pass(time.Second)
 			for _, plan := range []string{"0000000000000001", "0000000000000002"} {
 				in.server.ResetRequests()
 				if err := term.Record(ctx, plan, plan); err != nil {
