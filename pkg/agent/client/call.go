@@ -12,6 +12,8 @@ import (
 	"net/url"
 	"time"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
@@ -72,42 +74,29 @@ func (c call) request(ctx context.Context) (*http.Request, error) {
 	return request, nil
 }
 
-const (
-	// maxTries bounds how often one request is sent.
-	maxTries = 3
-	// firstPause is the first wait before it is sent again; it doubles.
-	firstPause = 100 * time.Millisecond
-)
+// tries bounds how often one request is sent, and says how long to wait between.
+var tries = wait.Backoff{Duration: 100 * time.Millisecond, Factor: 2, Steps: 3}
 
 // do sends one request and decodes its answer into result, or into the error
 // type that the status asks for. It sends again what is safe to send again.
 func (c *Client) do(ctx context.Context, call call, result any) error {
-	for try, wait := 1, firstPause; ; try, wait = try+1, 2*wait {
+	var last error
+	ended := wait.ExponentialBackoffWithContext(ctx, tries, func(ctx context.Context) (bool, error) {
 		lost, err := c.once(ctx, call, result)
-		if err == nil || try == maxTries || !(lost && call.method != http.MethodPost || isBusy(err)) {
-			return err
-		}
-		if pause(ctx, wait) != nil {
-			return err
-		}
+		last = err
+		again := lost && call.method != http.MethodPost || isBusy(err)
+		return !again, nil
+	})
+	if last == nil {
+		return ended
 	}
+	return last
 }
 
 // isBusy reports that an agent dropped a request unread.
 func isBusy(err error) bool {
 	var refused *RefusedError
 	return errors.As(err, &refused) && refused.Status == http.StatusServiceUnavailable && refused.Detail.Stage == api.StageBusy
-}
-
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-timer.C:
-		return nil
-	}
 }
 
 // once is one try. It reports that the connection was lost on the way, with

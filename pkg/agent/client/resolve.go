@@ -4,28 +4,32 @@ import (
 	"context"
 	"fmt"
 
+	"k8s.io/apimachinery/pkg/util/wait"
+
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
-// maxLooks bounds the looks at a pod whose apply was not answered. A state waits
+// looks bounds the looks at a pod whose apply was not answered. A state waits
 // behind an apply that is under way, so that the first one tells as a rule.
-const maxLooks = 4
+var looks = wait.Backoff{Duration: tries.Duration, Factor: 2, Steps: 4}
 
 // resolve finds out what became of an apply that was not answered. It sends
 // nothing again: whether that may still be done is for the caller to know.
 func (c *Client) resolve(ctx context.Context, target Target, request ApplyRequest, cause *UnansweredError) (*api.Result, error) {
-	for look, wait := 1, firstPause; look <= maxLooks && ctx.Err() == nil; look, wait = look+1, 2*wait {
+	var result *api.Result
+	ended := wait.ExponentialBackoffWithContext(ctx, looks, func(ctx context.Context) (bool, error) {
 		state, err := c.State(ctx, target, StateOptions{WithoutPlan: true})
 		if err != nil {
 			cause = &UnansweredError{Pod: cause.Pod, Err: fmt.Errorf("%w, then: %w", cause.Err, err)}
-		} else if result := answerIn(state, request); result != nil {
-			return result, nil
+			return false, nil
 		}
-		if look < maxLooks && pause(ctx, wait) != nil {
-			break
-		}
+		result = answerIn(state, request)
+		return result != nil, nil
+	})
+	if ended != nil {
+		return nil, cause
 	}
-	return nil, cause
+	return result, nil
 }
 
 // answerIn is the result of this request, if the state shows it and it still

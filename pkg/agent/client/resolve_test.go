@@ -95,17 +95,17 @@ func TestLostAnswersAreFound(t *testing.T) {
 // TestResolvingIsBounded: neither a pod that stays silent nor the end of time
 // keeps the caller.
 func TestResolvingIsBounded(t *testing.T) {
-	var looks atomic.Int32
+	var asked atomic.Int32
 	c, target := fake(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == http.MethodGet {
-			looks.Add(1)
+			asked.Add(1)
 		}
 		hangUp(t, w)
 	})
 	request := ApplyRequest{Before: &api.State{}}
 	var unanswered *UnansweredError
-	if _, err := c.Apply(t.Context(), target, request); !errors.As(err, &unanswered) || looks.Load() != maxLooks*maxTries {
-		t.Errorf("after %d looks: %v", looks.Load(), err)
+	if _, err := c.Apply(t.Context(), target, request); !errors.As(err, &unanswered) || asked.Load() != int32(looks.Steps*tries.Steps) {
+		t.Errorf("after %d looks: %v", asked.Load(), err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	c, target = fake(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -143,30 +143,30 @@ func TestSafeRequestsAreRepeated(t *testing.T) {
 		call    func(*Client, Target) error
 		trouble func(*testing.T, http.ResponseWriter)
 		times   int32
-		tries   int32
+		sent    int32
 		works   bool
 	}{
 		{"a state that is lost twice", get, hangUp, 2, 3, true},
-		{"a state that is always lost", get, hangUp, 9, maxTries, false},
+		{"a state that is always lost", get, hangUp, 9, int32(tries.Steps), false},
 		{"an announcement that is lost", announce, hangUp, 1, 2, true},
 		{"an apply that is lost", apply, hangUp, 1, 1, false},
 		{"an apply to a busy agent", apply, busy, 2, 3, true},
-		{"an apply to one that is always busy", apply, busy, 9, maxTries, false},
+		{"an apply to one that is always busy", apply, busy, 9, int32(tries.Steps), false},
 		{"an apply to one that is not ready", apply, startup, 1, 1, false},
 	}
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
-			var tries atomic.Int32
+			var sent atomic.Int32
 			c, target := fake(t, func(w http.ResponseWriter, _ *http.Request) {
-				if tries.Add(1) <= tc.times {
+				if sent.Add(1) <= tc.times {
 					tc.trouble(t, w)
 					return
 				}
 				answer(t, w, http.StatusOK, api.State{APIVersion: api.Version, PodUID: "uid"})
 			})
-			if err := tc.call(c, target); (err == nil) != tc.works || tries.Load() != tc.tries {
-				t.Errorf("after %d tries: %v", tries.Load(), err)
+			if err := tc.call(c, target); (err == nil) != tc.works || sent.Load() != tc.sent {
+				t.Errorf("after %d tries: %v", sent.Load(), err)
 			}
 		})
 	}
