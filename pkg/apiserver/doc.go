@@ -6,7 +6,8 @@
 // because the discovery of all groups is one operation for many clients; data
 // and readiness wait until the first round of verification is through.
 //
-// Limits: it writes nothing and has no storage. Decisions once made by the
-// cluster's authorizer are remembered for ten seconds, and an open watch is not
-// asked about again.
+// Limits: it has no storage and writes nothing, but to the Lease and the
+// EndpointSlice by which several replicas agree on one (pkg/apiserver/active).
+// Decisions once made by the cluster's authorizer are remembered for ten seconds,
+// and an open watch is not asked about again.
 package apiserver

@@ -13,6 +13,8 @@ import (
 	restclient "k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	netutils "k8s.io/utils/net"
+
+	"github.com/holdfast-project/holdfast/pkg/apiserver/active"
 )
 
 const (
@@ -44,6 +46,8 @@ type Options struct {
 	Namespaces []string
 	// WithoutSecrets never reads a Secret. Certificates are then Unknown.
 	WithoutSecrets bool
+	// Active says how several replicas find out which of them clients reach.
+	Active active.Settings
 	// ShutdownDelay is how long requests are still accepted after SIGTERM.
 	ShutdownDelay time.Duration
 }
@@ -70,6 +74,7 @@ func NewOptions() *Options {
 		Authorization:  genericoptions.NewDelegatingAuthorizationOptions(),
 		Audit:          genericoptions.NewAuditOptions(),
 		Features:       features,
+		Active:         active.NewSettings(),
 		ShutdownDelay:  defaultShutdownDelay,
 	}
 }
@@ -89,6 +94,7 @@ func (o *Options) AddFlags(fs *pflag.FlagSet) {
 		"Namespaces to serve, comma separated. Empty means all, and needs cluster-wide read rights.")
 	fs.BoolVar(&o.WithoutSecrets, "without-secrets", o.WithoutSecrets,
 		"Never read a Secret. Certificates and CA bundles are then Unknown, and the rest is judged.")
+	o.Active.AddFlags(fs)
 	fs.DurationVar(&o.ShutdownDelay, "shutdown-delay-duration", o.ShutdownDelay,
 		"How long requests are still accepted after a termination signal, while readiness is already gone.")
 }
@@ -102,6 +108,9 @@ func (o *Options) Complete() error {
 		if o.Authorization.RemoteKubeConfigFile == "" {
 			o.Authorization.RemoteKubeConfigFile = o.Kubeconfig
 		}
+	}
+	if o.Active.Enabled() && o.Active.Address == "" {
+		o.Active.Address = o.SecureServing.BindAddress.String()
 	}
 	err := o.SecureServing.MaybeDefaultWithSelfSignedCerts("localhost", nil, []net.IP{netutils.ParseIPSloppy("127.0.0.1")})
 	if err != nil {
@@ -122,6 +131,7 @@ func (o *Options) Validate() error {
 	errs = append(errs, o.Authentication.Validate()...)
 	errs = append(errs, o.Authorization.Validate()...)
 	errs = append(errs, o.Audit.Validate()...)
+	errs = append(errs, o.Active.Validate()...)
 	for _, namespace := range o.Namespaces {
 		for _, problem := range validation.IsDNS1123Label(namespace) {
 			errs = append(errs, fmt.Errorf("--namespaces: %q: %s", namespace, problem))

@@ -45,13 +45,18 @@ func Run(ctx context.Context, o *Options) error {
 
 	metrics := viewfeed.NewMetrics(legacyregistry.Registerer())
 	caches := viewfeed.NewViews(time.Now(), metrics)
-	server, err := newServer(config, caches, viewfeed.New(viewfeed.Config{
+	feed := viewfeed.New(viewfeed.Config{
 		Client:         viewfeed.ClusterClient(stored, core, schemaless),
 		Namespaces:     o.Namespaces,
 		WithoutSecrets: o.WithoutSecrets,
 		Views:          caches,
 		Metrics:        metrics,
-	}))
+	})
+	replica, err := o.newReplica(clientConfig, caches, feed, legacyregistry.Registerer())
+	if err != nil {
+		return err
+	}
+	server, err := newServer(config, caches, feed, replica)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/pkg/apis/retained"
 	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/apiserver/active"
 	"github.com/holdfast-project/holdfast/pkg/registry/deploymentintent"
 	"github.com/holdfast-project/holdfast/pkg/registry/retainedcheckpoint"
 	"github.com/holdfast-project/holdfast/pkg/viewfeed"
@@ -32,10 +33,15 @@ type Server struct {
 	generic *genericapiserver.GenericAPIServer
 	views   *viewfeed.Views
 	feed    feed
+	// replica is nil where there is one.
+	replica *active.Replica
 }
 
 // newServer installs the view group on a server that config describes.
-func newServer(config *genericapiserver.Config, caches *viewfeed.Views, feed feed) (*Server, error) {
+func newServer(config *genericapiserver.Config, caches *viewfeed.Views, feed feed, replica *active.Replica) (*Server, error) {
+	if replica != nil {
+		askToDialAnew(config, replica)
+	}
 	generic, err := config.Complete(nil).New("holdfast-apiserver", genericapiserver.NewEmptyDelegate())
 	if err != nil {
 		return nil, fmt.Errorf("making the server: %w", err)
@@ -56,7 +62,16 @@ func newServer(config *genericapiserver.Config, caches *viewfeed.Views, feed fee
 	if err != nil {
 		return nil, fmt.Errorf("adding the readiness check: %w", err)
 	}
-	return &Server{generic: generic, views: caches, feed: feed}, nil
+	if replica != nil {
+		err := generic.AddPreShutdownHook("hand-over", func() error {
+			replica.HandOver(context.Background())
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("adding the hand-over: %w", err)
+		}
+	}
+	return &Server{generic: generic, views: caches, feed: feed, replica: replica}, nil
 }
 
 // Run serves until ctx ends, then lets open requests finish. Views are kept up
@@ -65,6 +80,9 @@ func (s *Server) Run(ctx context.Context) error {
 	feedCtx, stopFeed := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
 	running.Go(func() { s.feed.Run(feedCtx) })
+	if s.replica != nil {
+		running.Go(func() { s.replica.Run(feedCtx) })
+	}
 
 	err := s.generic.PrepareRun().RunWithContext(ctx)
 	stopFeed()

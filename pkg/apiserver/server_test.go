@@ -93,7 +93,7 @@ func startServer(t *testing.T, at string) *testServer {
 	s := &testServer{T: t, feed: &testFeed{texts: map[string]string{}}}
 	s.views = viewfeed.NewViews(time.Now(), viewfeed.NewMetrics(prometheus.NewRegistry()))
 	s.feed.ready.Store(true)
-	server, err := newServer(config, s.views, s.feed)
+	server, err := newServer(config, s.views, s.feed, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

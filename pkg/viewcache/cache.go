@@ -32,7 +32,7 @@ type View[V any] interface {
 
 // Options tune a cache. Zero values take the defaults.
 type Options[V any] struct {
-	// Versions is shared by every cache of the process.
+	// Versions is shared by every cache of the process. Restart replaces it.
 	Versions *Versions
 	// Fields returns the selectable fields of an object beside
 	// metadata.name and metadata.namespace.
@@ -62,6 +62,8 @@ type Cache[V any, P View[V]] struct {
 	history []change[V, P]
 	floor   uint64
 	current uint64
+	// restarts counts the histories before this one. A watch belongs to one.
+	restarts int
 	// changed is closed and replaced whenever the history grows.
 	changed chan struct{}
 }
@@ -199,10 +201,10 @@ func (c *Cache[V, P]) snapshot(match Match) []P {
 	return found
 }
 
-// since returns the steps after version, or false if some of them are gone.
-// The caller holds the lock.
-func (c *Cache[V, P]) since(version uint64) ([]change[V, P], bool) {
-	if version < c.floor {
+// since returns the steps after a version of a history, or false if some of them
+// are gone. The caller holds the lock.
+func (c *Cache[V, P]) since(version uint64, restarts int) ([]change[V, P], bool) {
+	if version < c.floor || restarts != c.restarts {
 		return nil, false
 	}
 	first := sort.Search(len(c.history), func(i int) bool { return c.history[i].version > version })

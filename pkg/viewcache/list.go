@@ -50,6 +50,8 @@ func (c *Cache[V, P]) checkListVersion(opts *metainternalversion.ListOptions) er
 	switch {
 	case err != nil:
 		return apierrors.NewBadRequest(err.Error())
+	case c.opts.Versions.standby:
+		return errExpired(version)
 	case version > c.current:
 		return errTooLarge(version, c.current)
 	case version < c.opts.Versions.base:

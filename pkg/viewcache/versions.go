@@ -21,10 +21,13 @@ const versionsPerMillisecond = 1_000_000
 // number then runs into the next millisecond, which is harmless as long as a
 // process issues fewer than a million versions for each millisecond it lives.
 // A later process therefore starts above every version of an earlier one,
-// provided the clock did not go back between them.
+// provided the clock did not go back between them. Where it may have, whoever
+// starts a process hands it a time after the Latest of the one before.
 type Versions struct {
 	base uint64
 	last atomic.Uint64
+	// standby versions are answered but never resumed.
+	standby bool
 }
 
 // NewVersions returns a counter that starts at the given time. The time may
@@ -33,6 +36,22 @@ func NewVersions(start time.Time) *Versions {
 	v := &Versions{base: uint64(max(start.UnixMilli(), 1)) * versionsPerMillisecond}
 	v.last.Store(v.base)
 	return v
+}
+
+// NewStandbyVersions returns a counter for a process that is not the one whose
+// versions clients hold. It starts at 1, below every stamp, so that nothing that
+// a standby says passes for newer than what a client knows. Two standbys count
+// over the same numbers, so none of them resumes any.
+func NewStandbyVersions() *Versions {
+	v := &Versions{base: 1, standby: true}
+	v.last.Store(v.base)
+	return v
+}
+
+// Latest is the stamp that the newest version lies under, which may be after the
+// start by now. Versions with a later one are above all that were issued.
+func (v *Versions) Latest() time.Time {
+	return time.UnixMilli(int64(v.last.Load() / versionsPerMillisecond))
 }
 
 func (v *Versions) next() uint64 {

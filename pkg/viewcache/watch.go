@@ -14,6 +14,8 @@ import (
 type start[V any, P View[V]] struct {
 	initial []P
 	cursor  uint64
+	// restarts tells the history that the cursor is a place in.
+	restarts int
 	// closing asks for the bookmark that ends a streaming list.
 	closing bool
 	// bookmarks asks for periodic bookmarks.
@@ -64,7 +66,7 @@ func (c *Cache[V, P]) begin(match Match, opts *metainternalversion.ListOptions) 
 	if opts == nil {
 		opts = &metainternalversion.ListOptions{}
 	}
-	begin := start[V, P]{cursor: c.current, bookmarks: opts.AllowWatchBookmarks}
+	begin := start[V, P]{cursor: c.current, restarts: c.restarts, bookmarks: opts.AllowWatchBookmarks}
 	unversioned := opts.ResourceVersion == "" || opts.ResourceVersion == "0"
 
 	// The API server sets SendInitialEvents for an unversioned watch of an old
@@ -79,6 +81,8 @@ func (c *Cache[V, P]) begin(match Match, opts *metainternalversion.ListOptions) 
 		switch {
 		case err != nil:
 			return begin, apierrors.NewBadRequest(err.Error())
+		case c.opts.Versions.standby:
+			return begin, errExpired(version)
 		case version > c.current && sendState:
 			return begin, errTooLarge(version, c.current)
 		case version > c.current, version < c.opts.Versions.base, !sendState && version < c.floor:

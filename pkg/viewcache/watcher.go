@@ -43,7 +43,7 @@ func (w *watcher[V, P]) run(ctx context.Context) {
 	for {
 		c := w.cache
 		c.mu.RLock()
-		steps, known := c.since(cursor)
+		steps, known := c.since(cursor, w.start.restarts)
 		changed, closed := c.changed, c.closed
 		c.mu.RUnlock()
 		if closed {

@@ -41,6 +41,12 @@ func (v *Views) forget() {
 	v.Intents.Forget()
 }
 
+// Restart goes on with another counter of versions. Watches end as expired.
+func (v *Views) Restart(versions *viewcache.Versions) {
+	v.Checkpoints.Restart(versions)
+	v.Intents.Restart(versions)
+}
+
 // Close ends every watch and waits for it.
 func (v *Views) Close() {
 	v.Checkpoints.Close()

@@ -34,6 +34,7 @@ var layers = [][]string{
 	{"pkg/viewfeed"},
 	{"pkg/registry"},
 	{"pkg/registry/retainedcheckpoint", "pkg/registry/deploymentintent"},
+	{"pkg/apiserver/active"},
 	{"pkg/apiserver"},
 	{"pkg/agent/mtls"},
 	{"pkg/agent/client", "pkg/agent/server"},
