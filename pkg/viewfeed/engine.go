@@ -67,6 +67,15 @@ func (e *engine) remove(kind, namespace, name string) {
 	sp, d := e.space(namespace), newDirty()
 	sp.remove(kind, name, d)
 	e.flush(sp, d)
+	e.lookFor(sp, kind, name)
+}
+
+// lookFor reads an object that left its stream and may be there still: Secrets
+// are streamed by a label, and one that lost it looks deleted.
+func (e *engine) lookFor(sp *space, kind, name string) {
+	if kind == v1alpha1.KindSecret && len(sp.referencing[childKey{kind, name}]) > 0 {
+		e.queue(task{namespace: sp.namespace, kind: kind, name: name})
+	}
 }
 
 // replace takes everything that a source has, which settles it.
@@ -90,9 +99,15 @@ func (e *engine) replaceLocked(src *source, facts []*seen, to state) {
 		d := newDirty()
 		marks[sp] = d
 		for _, name := range sp.namesOf(src.kind) {
-			if _, still := present[namespace][name]; !still {
-				sp.remove(src.kind, name, d)
+			if _, still := present[namespace][name]; still {
+				continue
 			}
+			if to != streaming {
+				sp.lose(src.kind, name, d)
+				continue
+			}
+			sp.remove(src.kind, name, d)
+			e.lookFor(sp, src.kind, name)
 		}
 	}
 	for _, s := range facts {

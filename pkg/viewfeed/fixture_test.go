@@ -41,17 +41,21 @@ type fixture struct {
 func newFixture(t *testing.T, marker string) *fixture {
 	t.Helper()
 	configuration := []byte("global\n  maxconn 100\n# " + marker + "\n")
-	artifacts := []checkpoint.Artifact{
-		{Descriptor: checkpoint.Descriptor{Family: checkpoint.Map, Name: "maps/hosts.map", Path: "maps/hosts.map", RuntimePath: "maps/hosts.map"}, Content: []byte("a.example web\n")},
-		{Descriptor: checkpoint.Descriptor{Family: checkpoint.General, Name: "503.http", Path: "files/503.http", RuntimePath: "files/503.http", ReloadOnChange: true}, Content: []byte("HTTP/1.0 503\r\n\r\n")},
-		{Descriptor: checkpoint.Descriptor{Family: checkpoint.Certificate, Name: "web.pem", Path: "ssl/web.pem", RuntimePath: "ssl/web.pem"}, Content: []byte(keyBytes)},
-	}
+	artifacts := fixtureArtifacts()
 	output := &checkpoint.Output{ConfigurationPath: "haproxy.cfg", Configuration: configuration, Artifacts: artifacts, Plan: planOf(t, configuration, artifacts)}
 	payload, err := checkpoint.EncodePayload(output)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return newStored(output, payload)
+}
+
+func fixtureArtifacts() []checkpoint.Artifact {
+	return []checkpoint.Artifact{
+		{Descriptor: checkpoint.Descriptor{Family: checkpoint.Map, Name: "maps/hosts.map", Path: "maps/hosts.map", RuntimePath: "maps/hosts.map"}, Content: []byte("a.example web\n")},
+		{Descriptor: checkpoint.Descriptor{Family: checkpoint.General, Name: "503.http", Path: "files/503.http", RuntimePath: "files/503.http", ReloadOnChange: true}, Content: []byte("HTTP/1.0 503\r\n\r\n")},
+		{Descriptor: checkpoint.Descriptor{Family: checkpoint.Certificate, Name: "web.pem", Path: "ssl/web.pem", RuntimePath: "ssl/web.pem"}, Content: []byte(keyBytes)},
+	}
 }
 
 func planOf(t *testing.T, configuration []byte, artifacts []checkpoint.Artifact) *plan.Plan {

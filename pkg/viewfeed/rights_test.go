@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -184,5 +185,33 @@ func TestTemplateOfAnotherControllerIsRead(t *testing.T) {
 		if fenced.Status != metav1.ConditionTrue {
 			t.Errorf("Fenced = %+v", fenced)
 		}
+	})
+}
+
+func TestSecretThatLosesItsLabelIsNoMissingOne(t *testing.T) {
+	running(t, nil, func(p *pipeline) {
+		p.expect(sound)
+		unlabelled := p.fixture.certificate.DeepCopy()
+		unlabelled.Labels = nil
+		p.put(unlabelled)
+		p.expect(judged{"False", "SecretMalformed", "False", "NotVerified"})
+		p.put(p.fixture.certificate)
+		p.expect(sound)
+	})
+}
+
+func TestUnlabelledSecretIsFoundAfterSecretsWereForbidden(t *testing.T) {
+	running(t, nil, func(p *pipeline) {
+		p.expect(sound)
+		p.cluster.setRefusal(v1alpha1.KindSecret, apierrors.NewForbidden(corev1.Resource("secrets"), "", nil))
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		unlabelled := p.fixture.certificate.DeepCopy()
+		unlabelled.Labels = nil
+		p.put(unlabelled)
+		p.cluster.setRefusal(v1alpha1.KindSecret, nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		p.expect(judged{"False", "SecretMalformed", "False", "NotVerified"})
 	})
 }

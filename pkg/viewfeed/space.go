@@ -143,6 +143,18 @@ func (sp *space) remove(kind, name string, d *dirty) {
 	}
 }
 
+// lose takes out an object that cannot be read any more. Unlike one that is gone,
+// a file is looked for when its kind can be read again.
+func (sp *space) lose(kind, name string, d *dirty) {
+	key := childKey{kind, name}
+	if _, isFile := sp.children[key]; !isFile {
+		sp.remove(kind, name, d)
+		return
+	}
+	delete(sp.children, key)
+	d.add(sp.referencing[key])
+}
+
 func (sp *space) putOutput(name string, fact *outputFact, d *dirty) {
 	if before := sp.outputs[name]; before != nil && before.owner != fact.owner {
 		d.template(sp, before.owner.Name)
