@@ -6,11 +6,9 @@ import (
 	"io"
 	"os"
 	"os/signal"
-	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
@@ -23,6 +21,9 @@ Both are verified first, and one that is damaged is refused. A checkpoint is nam
 by its name or the beginning of its checksum. Needs the right to read the stored
 objects, Secrets too if there are certificates.
 
+Coloured on a terminal, unless NO_COLOR is set; for a pager that shows colours, say
+--color=always. Elsewhere the output is a patch as it is.
+
 Exit codes:
   0  nothing differs
   1  something does
@@ -31,8 +32,8 @@ Exit codes:
 const diffExamples = `  # What would a recovery undo? The newest against the one before
   %[1]s diff -n edge 4e61de13 c37ac098
 
-  # From an export
-  %[1]s diff -f edge.yaml 4e61de13 c37ac098 | less -R`
+  # From an export, with a pager that shows colours
+  %[1]s diff -f edge.yaml 4e61de13 c37ac098 --color=always | less -R`
 
 const configHelp = `The configuration of a checkpoint, or another file of it by its path, after
 everything about the checkpoint was verified. Certificates and bundles of authorities
@@ -48,7 +49,7 @@ const configExamples = `  # The configuration
   %[1]s config -n edge 4e61de13 --path maps/hosts.map`
 
 func newDiffCommand(name string, streams genericiooptions.IOStreams, code *int) *cobra.Command {
-	s := newSource(streams, nil)
+	s, colour := newSource(streams, nil), new(colour)
 	cmd := &cobra.Command{
 		Use:     "diff FROM TO [-f FILE|DIR|-]...",
 		Short:   "Show how two checkpoints differ",
@@ -56,6 +57,9 @@ func newDiffCommand(name string, streams genericiooptions.IOStreams, code *int) 
 		Example: fmt.Sprintf(diffExamples, name),
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := colour.check(); err != nil {
+				return err
+			}
 			found, err := restore(cmd.Context(), s, args)
 			if err != nil {
 				return err
@@ -64,13 +68,11 @@ func newDiffCommand(name string, streams genericiooptions.IOStreams, code *int) 
 			if text != "" {
 				*code = 1
 			}
-			if file, ok := streams.Out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-				text = coloured(text)
-			}
-			_, err = io.WriteString(streams.Out, text)
+			_, err = io.WriteString(streams.Out, colour.apply(text, streams.Out))
 			return err
 		},
 	}
+	colour.addFlag(cmd)
 	s.addFlags(cmd, "Look in")
 	return cmd
 }
@@ -134,31 +136,4 @@ func (s *source) inventory(ctx context.Context) (*inspect.Inventory, error) {
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer stop()
 	return cluster.Inventory(ctx)
-}
-
-// coloured marks what goes red and what comes green, and keeps what was stored from
-// giving the terminal orders.
-func coloured(diff string) string {
-	var out strings.Builder
-	for line := range strings.Lines(diff) {
-		text := strings.Map(harmless, strings.TrimSuffix(line, "\n"))
-		switch {
-		case strings.HasPrefix(line, "@@"):
-			fmt.Fprintf(&out, "\x1b[36m%s\x1b[0m\n", text)
-		case strings.HasPrefix(line, "-"):
-			fmt.Fprintf(&out, "\x1b[31m%s\x1b[0m\n", text)
-		case strings.HasPrefix(line, "+"):
-			fmt.Fprintf(&out, "\x1b[32m%s\x1b[0m\n", text)
-		default:
-			out.WriteString(text + "\n")
-		}
-	}
-	return out.String()
-}
-
-func harmless(r rune) rune {
-	if r != '\t' && (r < ' ' || r == 0x7f || r >= 0x80 && r < 0xa0) {
-		return '?'
-	}
-	return r
 }

@@ -64,7 +64,8 @@ func newCommand(name string, streams genericiooptions.IOStreams, code *int) *cob
 		SilenceErrors: true,
 		SilenceUsage:  true,
 	}
-	cmd.AddCommand(newStatusCommand(name, streams, code), newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code),
-		newDiffCommand(name, streams, code), newConfigCommand(name, streams))
+	cmd.AddCommand(newStatusCommand(name, streams, code), newListCommand(name, streams), newVerifyCommand(name, streams, code), newDrillCommand(name, streams, code),
+		newDiffCommand(name, streams, code), newConfigCommand(name, streams),
+		newExportCommand(name, streams, code))
 	return cmd
 }

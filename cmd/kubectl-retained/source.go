@@ -29,7 +29,9 @@ type source struct {
 	formats       []string
 	output        string
 	allNamespaces bool
-	streams       genericiooptions.IOStreams
+	// originals has files read so that they can be exported again.
+	originals bool
+	streams   genericiooptions.IOStreams
 }
 
 func newSource(streams genericiooptions.IOStreams, formats []string) *source {
@@ -78,7 +80,7 @@ func (s *source) fromFiles() bool { return len(s.files) > 0 }
 
 // read reads the files, pods and nodes only with fleet.
 func (s *source) read(ctx context.Context, fleet bool) (*inspect.Inventory, error) {
-	files := inspect.Files{Paths: s.files, Stdin: s.streams.In, Namespace: *s.config.Namespace, Fleet: fleet}
+	files := inspect.Files{Paths: s.files, Stdin: s.streams.In, Namespace: *s.config.Namespace, Fleet: fleet, Originals: s.originals}
 	if s.allNamespaces && files.Namespace != "" {
 		return nil, errContradiction
 	}

@@ -93,6 +93,24 @@ func (c *Cluster) Drill(ctx context.Context, settings DrillSettings) (*DrillRepo
 // Inventory reads everything that verdicts on checkpoints depend on.
 func (c *Cluster) Inventory(ctx context.Context) (*Inventory, error) { return c.read(ctx, false) }
 
+// Export reads a checkpoint with its evidence. What looks damaged is read a second
+// time, as Verify does.
+func (c *Cluster) Export(ctx context.Context, settings ExportSettings) (*Export, error) {
+	var export *Export
+	for range 2 {
+		inv := newInventory(true)
+		inv.originals = map[identity]json.RawMessage{}
+		if err := c.readInto(ctx, inv, false); err != nil {
+			return nil, err
+		}
+		var err error
+		if export, err = NewExport(inv, settings); err != nil || export.Outcome() != Damaged {
+			return export, err
+		}
+	}
+	return export, nil
+}
+
 // Status reads and judges all templates, a second time unless all is well.
 func (c *Cluster) Status(ctx context.Context, now time.Time) (*Status, error) {
 	var status *Status
@@ -119,6 +137,10 @@ func (c *Cluster) drillOnce(ctx context.Context, settings DrillSettings) (*Drill
 // read reads everything, pods and nodes only with fleet.
 func (c *Cluster) read(ctx context.Context, fleet bool) (*Inventory, error) {
 	inv := newInventory(true)
+	return inv, c.readInto(ctx, inv, fleet)
+}
+
+func (c *Cluster) readInto(ctx context.Context, inv *Inventory, fleet bool) error {
 	r := &objectReader{allowance: newAllowance(), inventory: inv, fleet: fleet}
 	for i := range resources {
 		kind := resources[i].kind
@@ -132,10 +154,10 @@ func (c *Cluster) read(ctx context.Context, fleet bool) (*Inventory, error) {
 		case apierrors.IsForbidden(err) && kind != v1alpha1.KindCfg:
 			inv.unreadable[kind] = true
 		default:
-			return nil, fmt.Errorf("listing %s: %w", resources[i].resource, err)
+			return fmt.Errorf("listing %s: %w", resources[i].resource, err)
 		}
 	}
-	return inv, c.readReferenced(ctx, r)
+	return c.readReferenced(ctx, r)
 }
 
 // list reads all objects of one resource, page by page.

@@ -131,13 +131,18 @@ func (s *apiServer) answer(w http.ResponseWriter, r *http.Request, inNamespace, 
 func verifyCluster(t *testing.T, server *apiServer, inNamespace string) (*Report, error) {
 	t.Helper()
 	server.t = t
+	return clusterOf(t, server, inNamespace).Verify(t.Context())
+}
+
+func clusterOf(t *testing.T, server http.Handler, inNamespace string) *Cluster {
+	t.Helper()
 	listener := httptest.NewServer(server)
 	t.Cleanup(listener.Close)
 	cluster, err := NewCluster(&rest.Config{Host: listener.URL}, inNamespace)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cluster.Verify(t.Context())
+	return cluster
 }
 
 func TestAClusterGivesTheReportOfItsExport(t *testing.T) {

@@ -1,6 +1,8 @@
 package inspect
 
 import (
+	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -31,11 +33,16 @@ type Files struct {
 	Namespace string
 	// Fleet has pods and nodes read too.
 	Fleet bool
+	// Originals keeps what NewExport needs: every object as it was given.
+	Originals bool
 }
 
 // Read reads all of them into an inventory.
 func (f *Files) Read() (*Inventory, error) {
 	inv := newInventory(false)
+	if f.Originals {
+		inv.originals = map[identity]json.RawMessage{}
+	}
 	r := &objectReader{allowance: newAllowance(), inventory: inv, namespace: f.Namespace, only: f.Namespace, fleet: f.Fleet}
 	for i, path := range f.Paths {
 		if path == standardInput {
@@ -71,6 +78,10 @@ func (r *objectReader) readPath(path string) error {
 	err = filepath.WalkDir(resolved, func(name string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
+		}
+		if entry.IsDir() && isExport(name) {
+			found = true
+			return cmp.Or(r.readExport(name), fs.SkipDir)
 		}
 		if entry.IsDir() {
 			return checkDepth(resolved, name)

@@ -31,6 +31,12 @@ type Inventory struct {
 	seen    map[identity]*origin
 	// nodes tell by name whether a node is ready; nil if none was read.
 	nodes map[string]bool
+	// originals are the objects as they were given, for exports; nil unless asked for.
+	originals map[identity]json.RawMessage
+	// exported are checkpoints that came alone, and altered what is wrong with the
+	// folders they came in.
+	exported []identity
+	altered  []Notice
 }
 
 type identity struct{ kind, namespace, name string }
@@ -87,7 +93,8 @@ type retained struct {
 type child struct {
 	stored   *checkpoint.StoredChild
 	modified time.Time
-	// bare: it is a Secret without any data.
+	// bare: it is a Secret without any data, or a bundle of authorities without
+	// content, which no cluster stores.
 	bare bool
 }
 
@@ -103,6 +110,13 @@ func newInventory(live bool) *Inventory {
 	return &Inventory{
 		live: live, spaces: map[string]*space{}, unreadable: map[string]bool{},
 		foreign: map[string]int{}, seen: map[identity]*origin{},
+	}
+}
+
+// keep keeps an object as it was given.
+func (inv *Inventory) keep(id identity, raw json.RawMessage) {
+	if inv.originals != nil {
+		inv.originals[id] = raw
 	}
 }
 
@@ -178,7 +192,7 @@ func (sp *space) put(object metav1.Object) {
 	case *v1alpha1.HAProxyMapFile:
 		sp.putChild(&o.ObjectMeta, record.MapFile(o))
 	case *v1alpha1.HAProxyGeneralFile:
-		sp.putChild(&o.ObjectMeta, record.GeneralFile(o))
+		sp.putChild(&o.ObjectMeta, record.GeneralFile(o)).bare = o.Spec.CAFile && o.Spec.Content == "" && !o.Spec.Empty
 	case *v1alpha1.HAProxyCRTListFile:
 		sp.putChild(&o.ObjectMeta, record.CRTListFile(o))
 	case *corev1.Secret:

@@ -232,7 +232,11 @@ func decodeInto[T metav1.Object](r *objectReader, raw json.RawMessage, kind, whe
 	case r.only != "" && namespace != r.only:
 		return nil
 	}
-	return r.inventory.add(object, kind, where)
+	if err := r.inventory.add(object, kind, where); err != nil {
+		return err
+	}
+	r.inventory.keep(identity{kind, namespace, name}, raw)
+	return nil
 }
 
 // isName bounds what names may be, so that they can be printed as they are. It

@@ -49,6 +49,10 @@ func (p *Printer) Print(report *Report) error {
 	if err != nil {
 		return fmt.Errorf("printing the report: %w", err)
 	}
+	return p.printNotices(report)
+}
+
+func (p *Printer) printNotices(report *Report) error {
 	for _, n := range report.Notices {
 		if _, err := fmt.Fprintf(p.ErrOut, "%s: %s: %s%s\n", n.State, n.Reason, inNamespace(n.Namespace), n.Message); err != nil {
 			return err

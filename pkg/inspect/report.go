@@ -18,6 +18,8 @@ const (
 	ReasonTemplateMissing checkpoint.Reason = "TemplateMissing"
 	// ReasonNothingFound: there is nothing to judge at all.
 	ReasonNothingFound checkpoint.Reason = "NothingFound"
+	// ReasonExportAltered: a folder that export wrote is not what its manifest says.
+	ReasonExportAltered checkpoint.Reason = "ExportAltered"
 	// ReasonUnsupportedKind: an object of our group that this release cannot read.
 	ReasonUnsupportedKind checkpoint.Reason = "UnsupportedKind"
 )

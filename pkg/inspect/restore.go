@@ -24,26 +24,10 @@ var ErrWhichCheckpoint = errors.New("it is not clear which checkpoint is meant")
 // and restores its content. One that is damaged is refused: nobody should look at
 // content that is not what was stored.
 func (inv *Inventory) Restore(which string) (*Restored, error) {
-	var found []*retained
-	var names []string
-	var at *space
-	for _, namespace := range slices.Sorted(maps.Keys(inv.spaces)) {
-		sp := inv.spaces[namespace]
-		for _, name := range slices.Sorted(maps.Keys(sp.retained)) {
-			r := sp.retained[name]
-			if name == which || which != "" && strings.HasPrefix(r.cfg.Spec.Checksum, which) {
-				found, names, at = append(found, r), append(names, namespace+"/"+name), sp
-			}
-		}
+	at, r, err := inv.find(which)
+	if err != nil {
+		return nil, err
 	}
-	switch len(found) {
-	case 0:
-		return nil, fmt.Errorf("%w: found none with name or checksum %q", ErrWhichCheckpoint, which)
-	case 1:
-	default:
-		return nil, fmt.Errorf("%w: %q fits %s", ErrWhichCheckpoint, which, strings.Join(names, ", "))
-	}
-	r := found[0]
 	bundle := checkpoint.Bundle{
 		Template:   checkpoint.Template{Namespace: at.namespace, Name: r.templateName, UID: r.templateUID},
 		Checkpoint: record.Checkpoint(r.cfg),
@@ -56,6 +40,29 @@ func (inv *Inventory) Restore(which string) (*Restored, error) {
 		return nil, fmt.Errorf("checkpoint %s/%s cannot be restored: %s: %s", at.namespace, r.cfg.Name, verdict.Reason, verdict.Message)
 	}
 	return &Restored{Namespace: at.namespace, Name: r.cfg.Name, Output: output}, nil
+}
+
+// find is the one checkpoint with a name, or with a checksum that begins so.
+func (inv *Inventory) find(which string) (*space, *retained, error) {
+	var found *retained
+	var names []string
+	var at *space
+	for _, namespace := range slices.Sorted(maps.Keys(inv.spaces)) {
+		sp := inv.spaces[namespace]
+		for _, name := range slices.Sorted(maps.Keys(sp.retained)) {
+			r := sp.retained[name]
+			if name == which || which != "" && strings.HasPrefix(r.cfg.Spec.Checksum, which) {
+				found, names, at = r, append(names, namespace+"/"+name), sp
+			}
+		}
+	}
+	switch len(names) {
+	case 0:
+		return nil, nil, fmt.Errorf("%w: found none with name or checksum %q", ErrWhichCheckpoint, which)
+	case 1:
+		return at, found, nil
+	}
+	return nil, nil, fmt.Errorf("%w: %q fits %s", ErrWhichCheckpoint, which, strings.Join(names, ", "))
 }
 
 // Text is the configuration, or a file by its path. Certificates and bundles of

@@ -24,6 +24,7 @@ func Verify(inv *Inventory) (*Report, error) {
 		}
 	}
 	v.noticeForeign()
+	v.report.Notices = append(v.report.Notices, inv.altered...)
 	if len(v.report.Checkpoints) == 0 && len(v.report.Intents) == 0 && v.report.Outcome() == Sound {
 		v.notice("", checkpoint.Unknown, ReasonNothingFound, "there is no template and no checkpoint, so that nothing was verified")
 	}
@@ -173,6 +174,11 @@ func (v *verifier) noticePointers(sp *space, name string, output *outputFact, so
 			continue
 		}
 		object := objectName(v1alpha1.KindCfg, checkpoint.OrdinaryName(name))
+		if v.inv.cameAlone(sp.namespace) {
+			v.notice(sp.namespace, checkpoint.Note, ReasonNotGiven,
+				"%s: status.retainedConfigs: checkpoint %s is not in the export, which holds one alone", object, quoted(p.Name))
+			continue
+		}
 		if some || v.inv.live || sp.retained[p.Name] != nil {
 			v.notice(sp.namespace, checkpoint.Damaged, ReasonCheckpointMissing,
 				"%s: status.retainedConfigs: expected checkpoint %s of the template, found none", object, quoted(p.Name))
