@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Regenerates everything under generated/, the zz_generated files and the
-# custom resource definitions. Generators are pinned in hack/tools.
+# Regenerates everything under generated/, the zz_generated files, the custom
+# resource definitions and the API reference. Generators are pinned in hack/tools.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -20,6 +20,10 @@ echo "generate: deep copies"
 echo "generate: custom resource definitions"
 rm -rf manifests/base/crd/*_*.yaml
 "$tools/controller-gen" crd paths=./pkg/apis/haptic/... output:crd:dir=manifests/base/crd
+
+echo "generate: API reference"
+"$tools/crd-ref-docs" --log-level ERROR --config hack/apidocs/config.yaml --renderer markdown \
+	--source-path ./pkg/apis --output-path docs/api.md
 
 echo "generate: OpenAPI"
 "$tools/openapi-gen" --go-header-file "$header" \

@@ -3,7 +3,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-generated=(generated manifests/base/crd hack/api-violations.txt pkg/apis)
+generated=(generated manifests/base/crd hack/api-violations.txt pkg/apis docs/api.md)
 before=$(git status --porcelain -- "${generated[@]}"; git diff -- "${generated[@]}")
 hack/generate.sh
 after=$(git status --porcelain -- "${generated[@]}"; git diff -- "${generated[@]}")
