@@ -167,6 +167,14 @@ func (c *Cache[V, P]) Get(namespace, name string) (P, bool) {
 	return own[V, P](obj), true
 }
 
+// Present returns one view without a copy, or nil. Nothing of it may be changed
+// or given to an encoder.
+func (c *Cache[V, P]) Present(namespace, name string) P {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.objects[key{namespace, name}]
+}
+
 // Len returns the number of views.
 func (c *Cache[V, P]) Len() int {
 	c.mu.RLock()

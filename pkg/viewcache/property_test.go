@@ -18,7 +18,7 @@ import (
 )
 
 var (
-	seeds    = flag.Int("viewcache.seeds", 500, "how many random histories to try")
+	seeds    = flag.Int("viewcache.seeds", 3000, "how many random histories to try")
 	oneSeed  = flag.Uint64("viewcache.seed", 0, "replay one random history")
 	stepsMax = 150
 )

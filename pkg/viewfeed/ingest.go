@@ -3,6 +3,7 @@ package viewfeed
 import (
 	"fmt"
 	"time"
+	"unique"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -99,10 +100,13 @@ func ingestCfg(o *v1alpha1.HAProxyCfg) any {
 		labels:          o.Labels,
 		modified:        record.ModifiedAt(&o.ObjectMeta, true),
 	}
-	fact.templateName, fact.templateUID = record.TemplateOf(o)
-	if stored.References != nil {
-		for _, reference := range stored.References.Lists {
-			fact.references = append(fact.references, childKey{reference.Kind, reference.Name})
+	name, uid := record.TemplateOf(o)
+	fact.templateName, fact.templateUID = unique.Make(name).Value(), unique.Make(uid).Value()
+	// Those of the facts, which are copies that are kept anyway.
+	if kept := fact.References; kept != nil {
+		fact.references = make([]childKey, 0, len(kept.Lists))
+		for i := range kept.Lists {
+			fact.references = append(fact.references, childKey{kept.Lists[i].Kind, kept.Lists[i].Name})
 		}
 	}
 	return fact

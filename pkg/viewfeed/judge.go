@@ -4,6 +4,9 @@ import (
 	"slices"
 	"strings"
 	"time"
+	"unique"
+
+	"k8s.io/apimachinery/pkg/api/equality"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
@@ -76,9 +79,28 @@ func (e *engine) viewCheckpoint(sp *space, name string) {
 	e.count(sp.namespace, name, in.Verdict.State)
 	j.ask(&in.Verdict)
 
-	e.views.Checkpoints.Set(view.Checkpoint(&in))
-	// As the cache has it, so that an unchanged view is not kept twice.
-	r.view, _ = e.views.Checkpoints.Get(sp.namespace, name)
+	v := view.Checkpoint(&in)
+	share(v, r.view)
+	e.views.Checkpoints.Set(v)
+	r.view = e.views.Checkpoints.Present(sp.namespace, name)
+}
+
+// share lets a view have the parts that did not change from the one before it,
+// which stays in the history for a while, and texts from whoever has them.
+func share(v, before *views.RetainedCheckpoint) {
+	for i := range v.Status.Conditions {
+		c := &v.Status.Conditions[i]
+		c.Message = unique.Make(c.Message).Value()
+	}
+	if before == nil {
+		return
+	}
+	if equality.Semantic.DeepEqual(before.Status.Artifacts, v.Status.Artifacts) {
+		v.Status.Artifacts = before.Status.Artifacts
+	}
+	if equality.Semantic.DeepEqual(before.Status.Conditions, v.Status.Conditions) {
+		v.Status.Conditions = before.Status.Conditions
+	}
 }
 
 // child looks up a referenced object for a verdict.
@@ -105,7 +127,7 @@ func (j *judgement) child(kind, name string) (*checkpoint.ChildFacts, checkpoint
 }
 
 func (j *judgement) contentChecksum(evidence string) (string, bool) {
-	checksum, known := j.checksums[evidence]
+	checksum, known := j.checksumOf(evidence)
 	if !known {
 		j.evidence = evidence
 	}

@@ -24,7 +24,7 @@ import (
 )
 
 var (
-	propertySeeds = flag.Int("viewfeed.seeds", 2000, "how many random histories to try")
+	propertySeeds = flag.Int("viewfeed.seeds", 1000, "how many random histories to try")
 	propertySeed  = flag.Uint64("viewfeed.seed", 0, "replay one random history and print it")
 )
 

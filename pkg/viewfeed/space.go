@@ -1,6 +1,7 @@
 package viewfeed
 
 import (
+	"maps"
 	"reflect"
 	"slices"
 
@@ -22,9 +23,9 @@ type space struct {
 	leases    map[string]*leaseFact
 	children  map[childKey]*child
 	retained  map[string]*retained
-	// referencing leads from a child to the checkpoints that reference it, and
-	// ofTemplate from a template's name to its checkpoints.
-	referencing map[childKey]names
+	// referencing leads from a child to the checkpoints that reference it, mostly
+	// one, and ofTemplate from a template's name to its checkpoints.
+	referencing map[childKey][]string
 	ofTemplate  map[string]names
 }
 
@@ -43,19 +44,19 @@ const maxCompositions = 4
 // retained is one stored checkpoint.
 type retained struct {
 	*retainedFact
-	// gone are referenced children that are known not to exist.
+	// gone are referenced children that are known not to exist; mostly none.
 	gone map[childKey]bool
-	// checksums are content checksums by evidence: what a stream of those very
-	// bytes gave.
-	checksums map[string]string
-	// order of the entries of checksums, oldest first.
-	order []string
+	// compositions are the newest that were streamed, oldest first.
+	compositions []composition
 
 	// reading is what a stream of its bytes must find, while one is wanted.
 	reading *reading
-	// view shares its slices with the view in the cache.
+	// view is the one in the cache, so that it is not kept twice.
 	view *views.RetainedCheckpoint
 }
+
+// composition is what a stream of the bytes that evidence is of gave.
+type composition struct{ evidence, checksum string }
 
 func newSpace(namespace string) *space {
 	return &space{
@@ -65,21 +66,37 @@ func newSpace(namespace string) *space {
 		leases:      map[string]*leaseFact{},
 		children:    map[childKey]*child{},
 		retained:    map[string]*retained{},
-		referencing: map[childKey]names{},
+		referencing: map[childKey][]string{},
 		ofTemplate:  map[string]names{},
 	}
 }
 
 // remember keeps the content checksum of a composition of bytes.
 func (r *retained) remember(evidence, checksum string) {
-	if _, known := r.checksums[evidence]; !known {
-		r.order = append(r.order, evidence)
+	if _, known := r.checksumOf(evidence); known {
+		return
 	}
-	r.checksums[evidence] = checksum
-	for len(r.order) > maxCompositions {
-		delete(r.checksums, r.order[0])
-		r.order = r.order[1:]
+	kept := r.compositions[max(0, len(r.compositions)+1-maxCompositions):]
+	// Never in place: the bytes may belong to the facts that came before.
+	r.compositions = append(slices.Clip(kept), composition{evidence, checksum})
+}
+
+// checksumOf is the content checksum of a composition that was streamed.
+func (r *retained) checksumOf(evidence string) (checksum string, known bool) {
+	for _, c := range r.compositions {
+		if c.evidence == evidence {
+			return c.checksum, true
+		}
 	}
+	return "", false
+}
+
+// lack notes that a referenced child is known not to exist.
+func (r *retained) lack(key childKey) {
+	if r.gone == nil {
+		r.gone = map[childKey]bool{}
+	}
+	r.gone[key] = true
 }
 
 // dirty is what a change made out of date, in one namespace.
@@ -90,8 +107,8 @@ type dirty struct {
 
 func newDirty() *dirty { return &dirty{checkpoints: names{}, templates: names{}} }
 
-func (d *dirty) add(checkpoints names) {
-	for name := range checkpoints {
+func (d *dirty) add(checkpoints []string) {
+	for _, name := range checkpoints {
 		d.checkpoints[name] = struct{}{}
 	}
 }
@@ -99,7 +116,9 @@ func (d *dirty) add(checkpoints names) {
 // template marks a template's intent and all its checkpoints.
 func (d *dirty) template(sp *space, name string) {
 	d.templates[name] = struct{}{}
-	d.add(sp.ofTemplate[name])
+	for checkpoint := range sp.ofTemplate[name] {
+		d.checkpoints[checkpoint] = struct{}{}
+	}
 }
 
 // put takes a fact in and marks what depends on it.
@@ -173,7 +192,7 @@ func (sp *space) removeOutput(name string, d *dirty) {
 func (sp *space) putChild(c *child, d *dirty) {
 	key := childKey{c.Kind, c.Name}
 	sp.children[key] = c
-	for name := range sp.referencing[key] {
+	for _, name := range sp.referencing[key] {
 		delete(sp.retained[name].gone, key)
 	}
 	d.add(sp.referencing[key])
@@ -183,30 +202,44 @@ func (sp *space) putChild(c *child, d *dirty) {
 // referenced it while it was there.
 func (sp *space) removeChild(key childKey, d *dirty) {
 	delete(sp.children, key)
-	for name := range sp.referencing[key] {
-		sp.retained[name].gone[key] = true
+	for _, name := range sp.referencing[key] {
+		sp.retained[name].lack(key)
 	}
 	d.add(sp.referencing[key])
 }
 
 func (sp *space) putRetained(name string, fact *retainedFact, d *dirty) {
-	r := &retained{retainedFact: fact, gone: map[childKey]bool{}, checksums: map[string]string{}}
+	r := &retained{retainedFact: fact}
 	if before := sp.retained[name]; before != nil && before.UID == fact.UID {
 		// Content checksums belong to bytes, so they stay true. What is gone is
 		// asked again where references changed: it may have come since.
-		r.checksums, r.order = before.checksums, before.order
+		r.compositions, r.view = before.compositions, before.view
 		if slices.Equal(before.references, fact.references) {
 			r.gone = before.gone
 		}
 	}
 	sp.unlink(name)
+	sp.shareLabels(fact)
 	sp.retained[name] = r
 	for _, key := range fact.references {
-		link(sp.referencing, key, name)
+		if !slices.Contains(sp.referencing[key], name) {
+			sp.referencing[key] = append(sp.referencing[key], name)
+		}
 	}
 	link(sp.ofTemplate, fact.templateName, name)
 	d.checkpoints[name] = struct{}{}
 	d.templates[fact.templateName] = struct{}{}
+}
+
+// shareLabels lets checkpoints of one template, which have the same labels, have
+// one map of them: a map takes more memory than all that is in this one.
+func (sp *space) shareLabels(fact *retainedFact) {
+	for other := range sp.ofTemplate[fact.templateName] {
+		if known := sp.retained[other].labels; maps.Equal(known, fact.labels) {
+			fact.labels = known
+		}
+		return
+	}
 }
 
 func (sp *space) removeRetained(name string, d *dirty) {
@@ -228,7 +261,7 @@ func (sp *space) unlink(name string) {
 		return
 	}
 	for _, key := range before.references {
-		unlink(sp.referencing, key, name)
+		unreference(sp.referencing, key, name)
 		if c := sp.children[key]; c != nil && c.borrowed && len(sp.referencing[key]) == 0 {
 			delete(sp.children, key)
 		}
@@ -258,4 +291,12 @@ func (d *dirty) everything(sp *space) {
 	for name := range sp.retained {
 		d.checkpoints[name] = struct{}{}
 	}
+}
+
+func unreference(index map[childKey][]string, key childKey, name string) {
+	if left := slices.DeleteFunc(index[key], func(n string) bool { return n == name }); len(left) > 0 {
+		index[key] = left
+		return
+	}
+	delete(index, key)
 }
