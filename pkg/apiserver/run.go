@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/component-base/metrics/legacyregistry"
@@ -15,6 +16,10 @@ import (
 
 // Run serves what the options describe until ctx ends.
 func Run(ctx context.Context, o *Options) error {
+	return run(ctx, o, legacyregistry.Registerer())
+}
+
+func run(ctx context.Context, o *Options, reg prometheus.Registerer) error {
 	if err := o.Complete(); err != nil {
 		return err
 	}
@@ -43,7 +48,7 @@ func Run(ctx context.Context, o *Options) error {
 		return fmt.Errorf("making a client without schema: %w", err)
 	}
 
-	metrics := viewfeed.NewMetrics(legacyregistry.Registerer())
+	metrics := viewfeed.NewMetrics(reg)
 	caches := viewfeed.NewViews(time.Now(), metrics)
 	feed := viewfeed.New(viewfeed.Config{
 		Client:         viewfeed.ClusterClient(stored, core, schemaless),
@@ -52,7 +57,7 @@ func Run(ctx context.Context, o *Options) error {
 		Views:          caches,
 		Metrics:        metrics,
 	})
-	replica, err := o.newReplica(clientConfig, caches, feed, legacyregistry.Registerer())
+	replica, err := o.newReplica(clientConfig, caches, feed, reg)
 	if err != nil {
 		return err
 	}

@@ -17,7 +17,9 @@ func (c *Cache[V, P]) Restart(versions *Versions) {
 	c.opts.Versions = versions
 	c.restarts++
 	c.history = nil
-	c.current = versions.base
+	// Not the base: a counter that was in use before has issued more than that,
+	// and nothing of it can be resumed.
+	c.current = versions.last.Load()
 	for _, k := range slices.SortedFunc(maps.Keys(c.objects), compareKeys) {
 		c.current = versions.next()
 		// A copy: clients may still be reading the one before.
