@@ -47,6 +47,7 @@ func newCommand() *cobra.Command {
 	for _, name := range []string{"v", "vmodule"} {
 		command.Flags().AddGoFlag(logging.Lookup(name))
 	}
+	command.AddCommand(newGateCommand())
 	return command
 }
 

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/kubernetes"
 
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 	"github.com/holdfast-project/holdfast/pkg/controller/gate"
@@ -21,13 +23,15 @@ const drillHelp = `Would replacement pods start now, if nothing could be rendere
 
 Runs every check of a recovery that can be run without touching anything: the
 recorded intent, the Leases that fence it, the pointer, the checkpoint down to the
-last byte, and what is stored of the pods; and with --gate, HAProxy's own check by
-the binary on this machine. It prints each check with its result and what to do,
-down to the pod on a dead node that has to be deleted.
+last byte, and what is stored of the pods; and with --gate, HAProxy's own check. It
+prints each check with its result and what to do, down to the pod on a dead node
+that has to be deleted.
 
-It writes nothing to the cluster and talks to no pod: a pod may have changed since
-it was last reported. With --gate the checkpoint, keys included, is laid out in a
-folder that only you can read, and removed before the answer is printed.
+It talks to no pod: a pod may have changed since it was last reported. It writes
+nothing to the cluster, except that --gate=cluster runs a Job with the image and the
+rights of a controller, which is deleted again. With --gate=local the checkpoint,
+keys included, is laid out in a folder that only you can read, and removed before
+the answer is printed; with --gate=cluster no key leaves the cluster.
 
 TEMPLATE may be left out if there is only one.
 
@@ -43,6 +47,9 @@ const drillExamples = `  # Ask for the only template of a namespace
   # Ask for one of several, HAProxy's check included
   %[1]s drill edge -n edge --gate
 
+  # The same, checked by the very binary that the controllers carry
+  %[1]s drill edge -n edge --gate=cluster
+
   # Ask of an export; without pods and nodes the fleet is Unknown
   kubectl get htplcfg,hpcfg,hpmap,hpgf,hpcl,leases,secrets,pods -n edge -o yaml > edge.yaml
   kubectl get nodes -o yaml > nodes.yaml
@@ -56,7 +63,7 @@ var exitCodes = map[inspect.Answer]int{inspect.AnswerYes: 0, inspect.AnswerNo: 1
 
 type drillOptions struct {
 	*source
-	gate    bool
+	gate    string
 	haproxy string
 }
 
@@ -78,8 +85,9 @@ func newDrillCommand(name string, streams genericiooptions.IOStreams, code *int)
 		},
 	}
 	flags := cmd.Flags()
-	flags.BoolVar(&o.gate, "gate", false, "Have the HAProxy binary on this machine check the checkpoint. It should be of the version that the proxies run.")
-	flags.StringVar(&o.haproxy, "haproxy", "haproxy", "HAProxy binary for --gate.")
+	flags.StringVar(&o.gate, "gate", "", "Have HAProxy check the checkpoint: local asks the binary on this machine, which should be of the version that the proxies run; cluster runs a Job with a controller's image.")
+	flags.Lookup("gate").NoOptDefVal = gateLocal
+	flags.StringVar(&o.haproxy, "haproxy", "haproxy", "HAProxy binary for --gate=local.")
 	o.addFlags(cmd, "")
 	return cmd
 }
@@ -89,12 +97,12 @@ func (o *drillOptions) drill(ctx context.Context, args []string) (*inspect.Drill
 		return nil, err
 	}
 	settings := inspect.DrillSettings{Template: strings.Join(args, "")}
-	if o.gate {
-		// A signal must not leave the gate's folder behind: it holds keys.
-		var stop context.CancelFunc
-		ctx, stop = signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop()
-		settings.Gate = askGate(gate.New(gate.Config{Binary: o.haproxy}))
+	// A signal must leave nothing behind: the local gate's folder holds keys.
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	var err error
+	if settings.Gate, err = o.gateOf(); err != nil {
+		return nil, err
 	}
 	if o.fromFiles() {
 		inventory, err := o.read(ctx, true)
@@ -108,14 +116,52 @@ func (o *drillOptions) drill(ctx context.Context, args []string) (*inspect.Drill
 	if err != nil {
 		return nil, err
 	}
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-	defer stop()
 	return cluster.Drill(ctx, settings)
 }
 
+// Where HAProxy is asked.
+const (
+	gateLocal   = "local"
+	gateCluster = "cluster"
+)
+
+type gateFunc = func(ctx context.Context, name string, output *checkpoint.Output) (inspect.GateVerdict, error)
+
+// gateOf is what --gate asks for, nil without it.
+func (o *drillOptions) gateOf() (gateFunc, error) {
+	switch o.gate {
+	case "":
+		return nil, nil
+	case gateLocal:
+		return askGate(gate.New(gate.Config{Binary: o.haproxy})), nil
+	case gateCluster:
+		if o.fromFiles() {
+			return nil, errors.New("--gate=cluster and -f contradict each other: the Job reads what the cluster holds")
+		}
+		return o.gateJob()
+	}
+	return nil, fmt.Errorf("--gate is %q, want %s or %s", o.gate, gateLocal, gateCluster)
+}
+
+func (o *drillOptions) gateJob() (gateFunc, error) {
+	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	config, err := o.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		return nil, fmt.Errorf("preparing the job: %w", err)
+	}
+	return inspect.GateJob{Client: client, Namespace: namespace}.Check, nil
+}
+
 // askGate makes the controller's gate answer a drill.
-func askGate(g *gate.Gate) func(context.Context, *checkpoint.Output) (inspect.GateVerdict, error) {
-	return func(ctx context.Context, output *checkpoint.Output) (inspect.GateVerdict, error) {
+func askGate(g *gate.Gate) gateFunc {
+	return func(ctx context.Context, _ string, output *checkpoint.Output) (inspect.GateVerdict, error) {
 		verdict, err := g.Check(ctx, output)
 		return inspect.GateVerdict{
 			Valid: verdict.Outcome == gate.Valid, Refused: verdict.Outcome == gate.Refused,

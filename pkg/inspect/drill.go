@@ -65,16 +65,19 @@ type DrillReport struct {
 // GateVerdict is what a HAProxy binary says of a checkpoint.
 type GateVerdict struct {
 	// Valid and Refused are both false when the binary gave no verdict.
-	Valid, Refused   bool
-	Message, Version string
+	Valid   bool   `json:"valid"`
+	Refused bool   `json:"refused"`
+	Message string `json:"message,omitempty"`
+	Version string `json:"version,omitempty"`
 }
 
 // DrillSettings say what to drill.
 type DrillSettings struct {
 	// Template may be empty if there is only one.
 	Template string
-	// Gate is nil unless a binary is to be asked.
-	Gate func(ctx context.Context, output *checkpoint.Output) (GateVerdict, error)
+	// Gate is nil unless HAProxy is to be asked about a checkpoint, which it gets
+	// by name and with its content.
+	Gate func(ctx context.Context, name string, output *checkpoint.Output) (GateVerdict, error)
 	// Now is compared with the expiry of Leases; zero leaves that out.
 	Now time.Time
 }

@@ -259,7 +259,7 @@ func TestADrillAsksTheGate(t *testing.T) {
 	for _, tc := range tests {
 		t.Run(tc.name, func(t *testing.T) {
 			asked := ""
-			report := drillFiles(t, newFleet(t), DrillSettings{Gate: func(_ context.Context, o *checkpoint.Output) (GateVerdict, error) {
+			report := drillFiles(t, newFleet(t), DrillSettings{Gate: func(_ context.Context, _ string, o *checkpoint.Output) (GateVerdict, error) {
 				asked = o.Checksum()
 				return tc.verdict, tc.err
 			}})

@@ -126,13 +126,13 @@ func (d *drill) snapshot(output *outputFact) selection.Snapshot {
 func (d *drill) checkGate(ctx context.Context) {
 	switch {
 	case d.settings.Gate == nil:
-		d.skip(checkGate, "HAProxy was not asked: --gate asks the binary on this machine, which should be the version of the proxies")
+		d.skip(checkGate, "HAProxy was not asked: --gate asks the binary on this machine, --gate=cluster that of the controllers")
 		return
 	case d.choice == nil:
 		d.skip(checkGate, "there is no checkpoint to ask about")
 		return
 	}
-	verdict, err := d.settings.Gate(ctx, d.choice.Output)
+	verdict, err := d.settings.Gate(ctx, d.choice.Name, d.choice.Output)
 	if err != nil {
 		verdict.Message = err.Error()
 	}
@@ -148,6 +148,6 @@ func (d *drill) checkGate(ctx context.Context) {
 	default:
 		d.add(Check{Name: checkGate, Result: NotKnown, Reason: string(selection.ReasonGateUnknown),
 			Message: fmt.Sprintf("%s: expected a verdict of HAProxy, found none: %s", object, message),
-			Do:      "See whether --haproxy names a binary that runs here"})
+			Do:      "See whether HAProxy runs where it was asked; for --gate=local, --haproxy names the binary"})
 	}
 }
