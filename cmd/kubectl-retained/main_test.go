@@ -135,36 +135,3 @@ func TestCompletion(t *testing.T) {
 		}
 	}
 }
-
-// TestDocumentedCommandsWork runs every command of the documentation that needs
-// no cluster, in a folder with the files it names, and compares exit codes.
-func TestDocumentedCommandsWork(t *testing.T) {
-	documentation := read(t, "../../docs/verify.md")
-	sound := read(t, exports+"sound.yaml")
-	t.Chdir(t.TempDir())
-	if err := os.MkdirAll("backup/edge", 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, name := range []string{"edge.yaml", "backup/edge/all.yaml"} {
-		if err := os.WriteFile(name, []byte(sound), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	tried := 0
-	for line := range strings.Lines(documentation) {
-		command, isCommand := strings.CutPrefix(strings.TrimSpace(line), "kubectl retained ")
-		if !isCommand || !strings.Contains(command, "-f ") {
-			continue
-		}
-		command, _, _ = strings.Cut(command, " &&")
-		command, _, _ = strings.Cut(command, " <")
-		tried++
-		code, out, errOut := called(t, sound, append([]string{"kubectl-retained"}, strings.Fields(command)...)...)
-		if code != 0 || out == "" {
-			t.Errorf("%s: exit code %d\n%s%s", command, code, out, errOut)
-		}
-	}
-	if tried < 4 {
-		t.Errorf("only %d commands were tried", tried)
-	}
-}

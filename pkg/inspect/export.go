@@ -83,8 +83,19 @@ type Export struct {
 	contents map[string][]byte
 }
 
-// Outcome is that of the checkpoint, told as Verify tells it.
+// Outcome tells how the checkpoint was judged. Other than for Verify it does not
+// matter whether a pointer names it: whoever exports it asks about it.
 func (e *Export) Outcome() Outcome { return e.outcome }
+
+func outcomeOf(state checkpoint.State) Outcome {
+	switch state {
+	case checkpoint.Damaged:
+		return Damaged
+	case checkpoint.Unknown:
+		return Unjudged
+	}
+	return Sound
+}
 
 // NewExport takes a checkpoint and what its verdict depends on out of an inventory
 // that was read with its originals. A damaged one is exported too, since that is
@@ -99,11 +110,7 @@ func NewExport(inv *Inventory, settings ExportSettings) (*Export, error) {
 		return nil, err
 	}
 	x := &exporter{inv: inv, sp: sp, r: r, judged: judged, secrets: settings.Secrets}
-	x.Export = &Export{outcome: judged.outcome(), contents: map[string][]byte{}}
-	// Whoever exports one checkpoint asks about it, promoted or not.
-	if x.outcome == Sound && judged.Verdict.State == checkpoint.Unknown {
-		x.outcome = Unjudged
-	}
+	x.Export = &Export{outcome: outcomeOf(judged.Verdict.State), contents: map[string][]byte{}}
 	view := judged.View.DeepCopy()
 	view.SetGroupVersionKind(views.SchemeGroupVersion.WithKind("RetainedCheckpoint"))
 	x.Manifest = ExportManifest{

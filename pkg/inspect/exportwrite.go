@@ -41,8 +41,8 @@ func (e *Export) Write(ctx context.Context, to string) error {
 }
 
 func (e *Export) writeAndMove(ctx context.Context, partial, to string) error {
-	name := strings.TrimSuffix(filepath.Base(to), archiveSuffix)
-	isArchive := name != filepath.Base(to)
+	name, isArchive := strings.CutSuffix(filepath.Base(to), archiveSuffix)
+	isArchive = isArchive && name != ""
 	written := filepath.Join(partial, filepath.Base(to))
 	write := e.writeFolder
 	if isArchive {
