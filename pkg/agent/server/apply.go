@@ -23,6 +23,7 @@ type upload struct {
 	plan        []byte // nil when no plan part came
 	patches     map[string]*patch
 	staging     *staging
+	glance      *glance // nil if there is nothing to be seen
 	began       time.Time
 }
 
@@ -155,7 +156,7 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 	}
 	var found *ahead
 	if moving {
-		found = a.lookAhead(ctx, staged, m.Ops)
+		found = a.lookAhead(ctx, staged, m.Ops, up.glance)
 		defer found.close()
 	}
 	if err := up.staging.finish(staged); err != nil {

@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"sync/atomic"
+
+	"golang.org/x/sync/errgroup"
 )
 
 // disk performs every change the agent makes to its folder. Each call is one
@@ -39,18 +41,26 @@ func (d *disk) create(root *os.Root, path string, mode fs.FileMode) (*os.File, e
 	return file, err
 }
 
-func (d *disk) sync(file *os.File) error {
-	return d.step("sync", file.Name(), file.Sync)
-}
+// maxSyncs bounds how many files are made durable side by side.
+const maxSyncs = 16
 
-func (d *disk) syncDir(path string) error {
-	return d.step("sync", path, func() error {
-		dir, err := os.Open(path)
-		if err != nil {
-			return err
-		}
-		return errors.Join(dir.Sync(), dir.Close())
-	})
+// sync makes files and folders durable. Side by side, because the disk takes one
+// turn for all that wait for it.
+func (d *disk) sync(paths ...string) error {
+	var group errgroup.Group
+	group.SetLimit(maxSyncs)
+	for _, path := range paths {
+		group.Go(func() error {
+			return d.step("sync", path, func() error {
+				file, err := os.Open(path)
+				if err != nil {
+					return err
+				}
+				return errors.Join(file.Sync(), file.Close())
+			})
+		})
+	}
+	return group.Wait()
 }
 
 func (d *disk) link(from, to string) error {
@@ -73,30 +83,25 @@ func (d *disk) rename(from, to string) error {
 	if err := d.step("rename", to, func() error { return os.Rename(from, to) }); err != nil {
 		return err
 	}
-	return d.syncDir(filepath.Dir(to))
+	return d.sync(filepath.Dir(to))
 }
 
 func (d *disk) remove(path string) error {
 	return d.step("remove", path, func() error { return os.RemoveAll(path) })
 }
 
-// write makes a small file of the agent's own durable under a name that nothing
-// reads yet.
+// write puts a small file of the agent's own under a name that nothing reads yet.
 func (d *disk) write(path string, content []byte) error {
-	return d.step("write", path, func() error {
-		file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-		if err != nil {
-			return err
-		}
-		_, err = file.Write(content)
-		return errors.Join(err, file.Sync(), file.Close())
-	})
+	return d.step("write", path, func() error { return os.WriteFile(path, content, 0o600) })
 }
 
 // replace changes a small file as a whole or not at all.
 func (d *disk) replace(path string, content []byte) error {
 	temporary := path + ".tmp"
 	if err := d.write(temporary, content); err != nil {
+		return err
+	}
+	if err := d.sync(temporary); err != nil {
 		return err
 	}
 	return d.rename(temporary, path)

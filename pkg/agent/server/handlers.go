@@ -112,8 +112,9 @@ func (h *handlers) apply(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, r, errBusy)
 		return
 	}
-	up, err := h.receive(w, r)
-	if err != nil {
+	up := &upload{templateUID: r.Header.Get(api.HeaderTemplateUID), began: time.Now()}
+	defer func() { up.glance.close() }()
+	if err := h.receive(w, r, up); err != nil {
 		h.fail(w, r, err)
 		return
 	}
@@ -128,14 +129,19 @@ func (h *handlers) apply(w http.ResponseWriter, r *http.Request) {
 // errBusy turns an upload away before it costs anything.
 var errBusy = errors.New("too many uploads at once")
 
-func (h *handlers) receive(w http.ResponseWriter, r *http.Request) (*upload, error) {
+func (h *handlers) receive(w http.ResponseWriter, r *http.Request, up *upload) error {
 	form, err := formOf(w, r, h.patience)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	templateUID := r.Header.Get(api.HeaderTemplateUID)
-	rec := &receiver{agent: h.agent, form: form, up: &upload{templateUID: templateUID, began: time.Now()}}
-	rec.admit = func(m *api.Manifest) error { return h.agent.admit(r.Context(), m) }
+	rec := &receiver{agent: h.agent, form: form, up: up}
+	rec.admit = func(m *api.Manifest) error {
+		if err := h.agent.admit(r.Context(), m); err != nil {
+			return err
+		}
+		up.glance = h.agent.glance(r.Context(), m)
+		return nil
+	}
 	return rec.receive()
 }
 

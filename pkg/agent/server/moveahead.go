@@ -4,12 +4,67 @@ import (
 	"context"
 	"os"
 	"path/filepath"
-
-	"golang.org/x/sync/errgroup"
+	"time"
 
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/plan"
 )
+
+// glance is a comparison of the worker with the current set that began as soon as
+// operations were announced, while the next set was still being sent.
+type glance struct {
+	began  time.Time
+	done   chan struct{}
+	set    string
+	worker workerID
+	// servers are those of the set's configuration.
+	servers serverReader
+	err     error
+}
+
+// maxGlanceAge is how old one may be when it is used. A body of changes is there
+// sooner; behind a longer one the worker is read again.
+const maxGlanceAge = 500 * time.Millisecond
+
+// glance begins, if the manifest asks for what it is good for and nothing speaks
+// against it yet. It goes by what is published, without the lock: whoever uses it
+// holds it against what is current by then. A glance must be closed, which waits.
+func (a *agent) glance(ctx context.Context, m *api.Manifest) *glance {
+	seen := a.published.Load()
+	if m.Mode != api.ModeAuto || !m.InPlaceOps || len(m.Ops) == 0 || seen.current == nil ||
+		seen.state.Phase != api.PhaseConfigured || seen.state.WorkerStatus != api.WorkerOwned {
+		return nil
+	}
+	return a.compareBeside(ctx, seen.current, seen.worker, seen.moved)
+}
+
+// compareBeside compares the worker with a set at its own socket, and lets the
+// caller go on.
+func (a *agent) compareBeside(ctx context.Context, with *set, worker workerID, moved movedServers) *glance {
+	g := &glance{began: time.Now(), done: make(chan struct{}), set: with.ID, worker: worker, servers: moved.read}
+	if moved.set != with.ID {
+		g.servers = readServers(func() ([]byte, error) {
+			return os.ReadFile(filepath.Join(a.layout.set(with.ID), setFiles, api.ConfigPath))
+		})
+	}
+	go func() {
+		defer close(g.done)
+		g.err = a.compareAt(context.WithoutCancel(ctx), with, view{socket: a.haproxy.worker, servers: g.servers})
+	}()
+	return g
+}
+
+// is reports that the glance went to this worker and this set, just now.
+func (g *glance) is(current *set, seen observation) bool {
+	return g != nil && g.set == current.ID && g.worker == seen.worker() && time.Since(g.began) <= maxGlanceAge
+}
+
+// close waits for the end of the comparison.
+func (g *glance) close() {
+	if g != nil {
+		<-g.done
+	}
+}
 
 // ahead is what an apply in place finds out while its set is still being made
 // durable: that the worker is what the current set says, and where the next set
@@ -24,30 +79,25 @@ type ahead struct {
 
 // lookAhead begins. The files of the next set must be written; close must be
 // called, and waits.
-func (a *agent) lookAhead(ctx context.Context, next *set, ops []plan.Operation) *ahead {
+func (a *agent) lookAhead(ctx context.Context, next *set, ops []plan.Operation, before *glance) *ahead {
 	h := &ahead{done: make(chan struct{})}
 	from, worker, l := a.current, a.haproxy.worker, a.layout
-	before := readServers(func() ([]byte, error) {
-		return os.ReadFile(filepath.Join(l.set(from.ID), setFiles, api.ConfigPath))
-	})
-	if a.moved.set == from.ID {
-		before = a.moved.read
+	if !before.is(from, a.seen) {
+		before = a.compareBeside(ctx, from, a.seen.worker(), a.moved)
 	}
 	go func() {
 		defer close(h.done)
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), moveTimeout)
-		defer cancel()
-		var both errgroup.Group
-		both.Go(func() error { return a.compareAt(ctx, from, view{socket: worker, servers: before}) })
-		both.Go(func() (err error) {
-			h.operator, err = newOperator(worker, l, next)
-			return err
-		})
-		if h.err = both.Wait(); h.err == nil {
-			h.only.fill(from, next, ops)
-			if was, _ := before(); was != nil && h.operator.servers != nil {
-				h.operator.servers.addDiffering(was, h.only.backends)
-			}
+		defer before.close()
+		if h.operator, h.err = newOperator(worker, l, next); h.err != nil {
+			return
+		}
+		before.close()
+		if h.err = before.err; h.err != nil {
+			return
+		}
+		h.only.fill(from, next, ops)
+		if was, _ := before.servers(); was != nil && h.operator.servers != nil {
+			h.operator.servers.addDiffering(was, h.only.backends)
 		}
 	}()
 	return h

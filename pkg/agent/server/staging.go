@@ -9,8 +9,6 @@ import (
 	"path"
 	"path/filepath"
 
-	"golang.org/x/sync/errgroup"
-
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
 )
 
@@ -37,6 +35,8 @@ type staging struct {
 	id     string
 	root   *os.Root
 	have   map[string]bool
+	// written are the files that are not durable before finish.
+	written []string
 }
 
 func newStaging(s *slots) (*staging, error) {
@@ -84,10 +84,8 @@ func (st *staging) write(file api.File, content io.Reader) (err error) {
 	if got := hasher.State(); got != file.State() {
 		return &contentError{Path: file.Path, Want: file.State(), Got: got}
 	}
-	if err := st.disk.sync(out); err != nil {
-		return err
-	}
 	st.have[file.Path] = true
+	st.written = append(st.written, out.Name())
 	return nil
 }
 
@@ -152,37 +150,31 @@ func (st *staging) finish(s *set) error {
 	if len(s.plan) > 0 {
 		added[setPlan] = s.plan
 	}
-	var writes errgroup.Group // side by side: each waits for the disk
 	for name, content := range added {
-		writes.Go(func() error {
-			if err := st.disk.write(filepath.Join(folder, name), content); err != nil {
-				return fmt.Errorf("writing %s: %w", name, err)
-			}
-			return nil
-		})
+		added := filepath.Join(folder, name)
+		if err := st.disk.write(added, content); err != nil {
+			return fmt.Errorf("writing %s: %w", name, err)
+		}
+		st.written = append(st.written, added)
 	}
-	if err := writes.Wait(); err != nil {
+	folders, err := st.folders()
+	if err != nil {
 		return err
 	}
-	if err := st.syncFolders(); err != nil {
+	if err := st.disk.sync(append(st.written, folders...)...); err != nil {
 		return fmt.Errorf("making set durable: %w", err)
 	}
 	return st.close()
 }
 
-func (st *staging) syncFolders() error {
-	top := filepath.Join(st.layout.set(st.id), setFiles)
-	err := filepath.WalkDir(top, func(name string, entry fs.DirEntry, err error) error {
-		if err != nil || !entry.IsDir() {
-			return err
+// folders are those whose entries make up the set.
+func (st *staging) folders() ([]string, error) {
+	folders := []string{st.layout.set(st.id), st.layout.sets()}
+	err := filepath.WalkDir(filepath.Join(st.layout.set(st.id), setFiles), func(name string, entry fs.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			folders = append(folders, name)
 		}
-		return st.disk.syncDir(name)
+		return err
 	})
-	if err != nil {
-		return err
-	}
-	if err := st.disk.syncDir(st.layout.set(st.id)); err != nil {
-		return err
-	}
-	return st.disk.syncDir(st.layout.sets())
+	return folders, err
 }

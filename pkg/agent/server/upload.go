@@ -27,25 +27,25 @@ type receiver struct {
 	up    *upload
 }
 
-// receive reads the whole body. The caller owns the staging folder that a
-// returned upload holds; after an error there is none.
-func (r *receiver) receive() (*upload, error) {
+// receive reads the whole body. The caller owns the staging folder that the
+// upload holds; after an error there is none.
+func (r *receiver) receive() error {
 	manifest, err := r.readManifest()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := r.admit(manifest); err != nil {
-		return nil, err
+		return err
 	}
 	st, err := newStaging(r.agent.slots)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	r.up.manifest, r.up.staging, r.up.patches = *manifest, st, takePatches(manifest)
 	if err := r.readParts(); err != nil {
-		return nil, errors.Join(err, st.discard())
+		return errors.Join(err, st.discard())
 	}
-	return r.up, nil
+	return nil
 }
 
 func (r *receiver) readManifest() (*api.Manifest, error) {

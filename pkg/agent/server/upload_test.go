@@ -43,9 +43,10 @@ func FuzzUpload(f *testing.F) {
 	}
 	a := newAgent(Config{Registry: prometheus.NewRegistry()}, l, &disk{})
 	f.Fuzz(func(t *testing.T, raw []byte) {
+		up := &upload{}
 		r := receiver{agent: a, admit: func(*api.Manifest) error { return nil },
-			form: multipart.NewReader(bytes.NewReader(raw), "x"), up: &upload{}}
-		up, err := r.receive()
+			form: multipart.NewReader(bytes.NewReader(raw), "x"), up: up}
+		err := r.receive()
 		if err == nil {
 			for path := range up.staging.have {
 				if api.ValidatePath(path) != nil {
