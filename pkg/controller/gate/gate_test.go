@@ -229,3 +229,18 @@ func await(t *testing.T, what string, done func() bool) {
 		time.Sleep(5 * time.Millisecond)
 	}
 }
+
+func TestCheckSaysTheSameOfAFolderThatCannotBeMadeEachTime(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(dir, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := New(Config{Binary: haproxy(t), Dir: dir})
+	want := "making the gate's folder in " + dir + ": mkdir: not a directory"
+	for range 2 {
+		got, err := g.Check(t.Context(), output(listener))
+		if err != nil || got.Outcome != Unknown || got.Message != want {
+			t.Errorf("Check() = %+v, %v, want Unknown with %q", got, err, want)
+		}
+	}
+}

@@ -2,9 +2,11 @@ package gate
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -47,15 +49,15 @@ func (g *Gate) version(ctx context.Context) (string, error) {
 func (g *Gate) run(ctx context.Context, output *checkpoint.Output) (verdict Verdict) {
 	dir, err := os.MkdirTemp(g.config.Dir, "holdfast-gate-")
 	if err != nil {
-		return Verdict{Outcome: Unknown, Message: "making the gate's folder: " + err.Error()}
+		return Verdict{Outcome: Unknown, Message: "making the gate's folder in " + cmp.Or(g.config.Dir, os.TempDir()) + ": " + cause(err)}
 	}
 	defer func() {
 		if err := os.RemoveAll(dir); err != nil {
-			verdict = Verdict{Outcome: Unknown, Message: "removing the gate's folder: " + err.Error()}
+			verdict = Verdict{Outcome: Unknown, Message: "removing the gate's folder: " + cause(err)}
 		}
 	}()
 	if err := write(dir, output); err != nil {
-		return Verdict{Outcome: Unknown, Message: "writing the output for its check: " + err.Error()}
+		return Verdict{Outcome: Unknown, Message: "writing the output for its check: " + cause(err)}
 	}
 	answer, err := g.exec(ctx, "-c", "-dr", "-f", filepath.Join(dir, plan.ConfigPath))
 	var exit *exec.ExitError
@@ -71,6 +73,16 @@ func (g *Gate) run(ctx context.Context, output *checkpoint.Output) (verdict Verd
 	default:
 		return Verdict{Outcome: Unknown, Message: err.Error()}
 	}
+}
+
+// cause leaves out the path, which is another with every check: the message is
+// told once for each text, and the same trouble must not be news each time.
+func cause(err error) string {
+	var at *fs.PathError
+	if errors.As(err, &at) {
+		return fmt.Sprintf("%s: %v", at.Op, at.Err)
+	}
+	return err.Error()
 }
 
 func write(dir string, output *checkpoint.Output) error {
