@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 )
 
 // settings are what flags can set. The defaults are those of the targets.
@@ -18,6 +19,7 @@ type settings struct {
 	checkpoints int
 	rounds      int
 	profiles    string
+	soak        time.Duration
 }
 
 func main() {
@@ -26,6 +28,7 @@ func main() {
 	flag.IntVar(&s.checkpoints, "checkpoints", 1000, "checkpoints to store")
 	flag.IntVar(&s.rounds, "rounds", 200, "rounds of tampering")
 	flag.StringVar(&s.profiles, "profiles", "", "folder to write profiles of the API server to")
+	flag.DurationVar(&s.soak, "soak", 20*time.Second, "how long to soak")
 	flag.Parse()
 
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
@@ -56,6 +59,8 @@ func benchmarks() []benchmark {
 		{name: "memory", measure: measureMemory},
 		{name: "lists", measure: measureLists},
 		{name: "tamper", measure: measureTamper},
+		{name: "watchers", measure: measureWatchers},
+		{name: "soak", measure: measureSoak},
 		{name: "intent", measure: measureIntent},
 		{name: "publication", measure: measurePublication},
 	}

@@ -72,6 +72,8 @@ func measureTamper(ctx context.Context, c *cluster, s settings, r *report) error
 type tampering struct {
 	c           *cluster
 	checkpoints []views.RetainedCheckpoint
+	// version is that of the list they are from.
+	version     string
 	maps, views <-chan arrival
 }
 
@@ -84,7 +86,7 @@ func (c *cluster) newTampering(ctx context.Context) (*tampering, error) {
 	if err != nil {
 		return nil, fmt.Errorf("listing the maps: %w", err)
 	}
-	t := &tampering{c: c, checkpoints: list.Items}
+	t := &tampering{c: c, checkpoints: list.Items, version: list.ResourceVersion}
 	rawWatch, err := c.stored.HapticV1alpha1().HAProxyMapFiles(largeNamespace).
 		Watch(ctx, metav1.ListOptions{ResourceVersion: maps.ResourceVersion})
 	if err != nil {
