@@ -9,15 +9,25 @@ import (
 	"testing"
 	"time"
 
+	"github.com/go-logr/logr"
 	"github.com/prometheus/client_golang/prometheus"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/viewcache"
 )
+
+// The library's handler of errors holds back whoever reports errors often, by a
+// clock that it read before the bubble with another clock began: for decades.
+func init() {
+	utilruntime.ErrorHandlers = nil
+	klog.SetLogger(logr.Discard())
+}
 
 // fakeCluster holds the two objects and checks versions as the real one does.
 type fakeCluster struct {
