@@ -41,7 +41,7 @@ test: build test-unit test-sim test-cluster test-integration ## Run every test t
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector.
 	@echo "test: unit tests with the race detector (the first build takes some minutes)"
-	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /test/sim -e /pkg/agent/server -e /generated/)
+	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /test/conformance -e /test/sim -e /pkg/agent/server -e /generated/)
 	@echo "test: the agent against HAProxy, with the race detector"
 	$(GO) test -race $(GOTESTFLAGS) ./pkg/agent/server
 
@@ -106,3 +106,24 @@ lint: ## Run go vet, staticcheck and the structured-logging check.
 .PHONY: bench
 bench: build ## Run the benchmarks; ends with one line per performance target.
 	@hack/bench.sh
+
+.PHONY: conformance
+conformance: build ## Put one script of requests to our API server and to a built-in resource, and compare.
+	HOLDFAST_BIN=$(BIN) $(GO) test -count=1 $(GOTESTFLAGS) -v ./test/conformance
+
+SOAK ?= 10m
+
+.PHONY: soak
+soak: build ## Tamper, repair, delete and restart at random, and compare an informer with the truth: make soak SOAK=10m.
+	@hack/bench.sh -only soak -soak $(SOAK) -checkpoints 100
+
+.PHONY: test-soak
+test-soak: ## The same for 20 seconds, with few checkpoints.
+	@hack/bench.sh -only soak -soak 20s -checkpoints 20
+
+SEEDS ?= 100000
+
+.PHONY: viewcache-property
+viewcache-property: ## Try random histories of streams, restarts and clients over the views: make viewcache-property SEEDS=100000.
+	$(GO) test -count=1 -vet=off -timeout 0 -run '^TestClientsEndEqualToTheTruth$$' ./pkg/viewcache -viewcache.seeds $(SEEDS)
+	$(GO) test -count=1 -vet=off -timeout 0 -v -run '^TestRandomHistoriesEndEqualToTheTruth$$' ./pkg/viewfeed -viewfeed.seeds $(SEEDS)
