@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/util/version"
@@ -27,6 +28,9 @@ func newConfig() *genericapiserver.Config {
 	config.OpenAPIV3Config = genericapiserver.DefaultOpenAPIV3Config(generatedopenapi.GetOpenAPIDefinitions, openapi.NewDefinitionNamer(Scheme))
 	config.OpenAPIV3Config.Info.Title = title
 
+	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
+		return genericapiserver.DefaultBuildHandlerChain(inChunks(handler), c)
+	}
 	config.ShutdownWatchTerminationGracePeriod = watchTerminationGracePeriod
 	return config
 }

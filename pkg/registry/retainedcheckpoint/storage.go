@@ -24,7 +24,7 @@ func NewStorage(cache *viewcache.Cache[views.RetainedCheckpoint, *views.Retained
 		Singular: "retainedcheckpoint",
 		Short:    []string{"rckpt"},
 		NewList: func(items []views.RetainedCheckpoint, version string) runtime.Object {
-			return &list{&views.RetainedCheckpointList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: items}}
+			return &views.RetainedCheckpointList{ListMeta: metav1.ListMeta{ResourceVersion: version}, Items: items}
 		},
 		Columns: columns(),
 	}, cache, ready)
