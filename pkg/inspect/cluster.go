@@ -39,9 +39,10 @@ var resources = []struct {
 	{KindLease, "/apis/coordination.k8s.io/v1", "leases"},
 	{KindPod, "/api/v1", "pods"},
 	{KindNode, "/api/v1", "nodes"},
+	{KindEvent, "/api/v1", "events"},
 }
 
-func isFleet(kind string) bool { return kind == KindPod || kind == KindNode }
+func isFleet(kind string) bool { return kind == KindPod || kind == KindNode || kind == KindEvent }
 
 // Cluster is a live cluster to read from.
 type Cluster struct {
@@ -201,6 +202,8 @@ func (c *Cluster) list(ctx context.Context, r *objectReader, resource int) error
 func (c *Cluster) options(kind string) metav1.ListOptions {
 	options := metav1.ListOptions{Limit: pageSize}
 	switch {
+	case kind == KindEvent:
+		options.FieldSelector = fields.OneTermEqualSelector("involvedObject.kind", v1alpha1.KindTemplateConfig).String()
 	case kind == v1alpha1.KindSecret:
 		options.LabelSelector = v1alpha1.LabelType
 	case kind == KindLease && c.namespace == "":

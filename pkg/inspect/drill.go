@@ -128,6 +128,7 @@ func newDrill(ctx context.Context, inv *Inventory, fact *templateFact, settings 
 	}
 	d.checkFleet()
 	d.checkGate(ctx)
+	d.tell()
 	d.report.Answer = d.report.answer()
 	return d, nil
 }

@@ -63,6 +63,8 @@ type space struct {
 	denied map[childKey]bool
 	// pods are those of the namespace; nil if none was read.
 	pods []*corev1.Pod
+	// told are the newest events of a recovery, by the template's UID.
+	told map[string]*corev1.Event
 	// files and secrets tell that the namespace's children are in the input.
 	files, secrets bool
 }
@@ -202,6 +204,8 @@ func (sp *space) put(object metav1.Object) {
 		sp.leases[o.Name] = newLeaseFact(o)
 	case *corev1.Pod:
 		sp.pods = append(sp.pods, o)
+	case *corev1.Event:
+		sp.putEvent(o)
 	}
 }
 

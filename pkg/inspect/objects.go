@@ -24,8 +24,9 @@ const KindLease = "Lease"
 
 // Kinds that only a drill reads.
 const (
-	KindPod  = "Pod"
-	KindNode = "Node"
+	KindPod   = "Pod"
+	KindNode  = "Node"
+	KindEvent = "Event"
 )
 
 // maxLists bounds how deep Lists hold Lists.
@@ -164,6 +165,8 @@ func (r *objectReader) object(raw json.RawMessage, kind metav1.TypeMeta, where s
 			return decodeInto(r, raw, kind.Kind, where, new(corev1.Secret))
 		case kind.Kind == KindPod && r.fleet:
 			return decodeInto(r, raw, kind.Kind, where, new(corev1.Pod))
+		case kind.Kind == KindEvent && r.fleet:
+			return decodeInto(r, raw, kind.Kind, where, new(corev1.Event))
 		case kind.Kind == KindNode && r.fleet:
 			return r.node(raw, where)
 		}

@@ -2,6 +2,12 @@ package selection
 
 import "strings"
 
+// Reasons of the events that tell of a recovery, fixed by ADR-0033.
+const (
+	EventActive      = "RetainedConfigActive"
+	EventUnavailable = "RetainedConfigUnavailable"
+)
+
 // Reason says why no pod, or not this pod, was started from a checkpoint: one
 // of the constants below, a closed list that alerts and runbooks rely on.
 type Reason string

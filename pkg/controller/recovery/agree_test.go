@@ -97,6 +97,9 @@ func TestThePodThatDoesNotAgreeIsRefusedByName(t *testing.T) {
 		{name: "another template's pod", state: changed(configured, func(s *api.State) {
 			s.TemplateUID = "other-uid"
 		}), want: selection.ReasonPodForeign, mentions: "other-uid"},
+		{name: "another template's pod that does not even tell its state", err: fmt.Errorf("reading: %w", &client.ConflictError{
+			Pod: "a", Conflict: api.Conflict{Reason: api.ReasonWrongTemplate, TemplateUID: "other-uid"},
+		}), age: time.Second, want: selection.ReasonPodForeign, mentions: "other-uid"},
 		{name: "another template's bootstrap pod", state: changed(bootstrapState(), func(s *api.State) {
 			s.TemplateUID = "other-uid"
 		}), want: selection.ReasonPodForeign},

@@ -38,14 +38,16 @@ func (s Sighting) isBootstrap(templateUID string) bool {
 func (s Sighting) doubt(templateUID string) *selection.Refusal {
 	name := "pod " + s.Pod.Name
 	if s.State == nil {
+		var refused *client.ConflictError
+		if errors.As(s.Err, &refused) && refused.Conflict.Reason == api.ReasonWrongTemplate {
+			return s.foreign(templateUID, refused.Conflict.TemplateUID)
+		}
 		return s.silence()
 	}
 	st := s.State
 	switch {
 	case st.TemplateUID != "" && st.TemplateUID != templateUID:
-		return &selection.Refusal{Reason: selection.ReasonPodForeign,
-			Message: fmt.Sprintf("%s: template UID: expected %q, found %q", name, templateUID, st.TemplateUID),
-			Do:      "Delete the pod, or make the selector of one template leave it out"}
+		return s.foreign(templateUID, st.TemplateUID)
 	case !st.Verified:
 		return &selection.Refusal{Reason: selection.ReasonPodUnverified,
 			Message: name + ": expected a state verified against files and worker, found one that is not",
@@ -74,6 +76,14 @@ func (s Sighting) doubt(templateUID string) *selection.Refusal {
 		Message: fmt.Sprintf("%s: phase %q goes with no or one plan, found applied plan %q, running plan %q, token %d/%d",
 			name, st.Phase, st.AppliedPlanID, st.RunningPlanID, st.AppliedToken.LeaderEpoch, st.AppliedToken.RenderSeq),
 		Do: fmt.Sprintf("Delete %s once the other pods carry its load", name)}
+}
+
+// foreign is the refusal for a pod of another template. Its agent does not even
+// tell its state to this one's controller.
+func (s Sighting) foreign(expected, found string) *selection.Refusal {
+	return &selection.Refusal{Reason: selection.ReasonPodForeign,
+		Message: fmt.Sprintf("pod %s: template UID: expected %q, found %q", s.Pod.Name, expected, found),
+		Do:      "Delete the pod, or make the selector of one template leave it out"}
 }
 
 // silence is the refusal for a pod that does not answer.

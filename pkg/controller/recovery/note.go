@@ -2,15 +2,10 @@ package recovery
 
 import (
 	"fmt"
-	"github.com/holdfast-project/holdfast/pkg/selection"
 	"strings"
 	"sync"
-)
 
-// Reasons of events, fixed by ADR-0033.
-const (
-	EventActive      = "RetainedConfigActive"
-	EventUnavailable = "RetainedConfigUnavailable"
+	"github.com/holdfast-project/holdfast/pkg/selection"
 )
 
 // maxNoteBytes is the API's limit for the text of an event.

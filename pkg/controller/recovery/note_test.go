@@ -88,8 +88,8 @@ func TestTheSameTextIsNewsOnce(t *testing.T) {
 		reason, text string
 		want         bool
 	}{
-		{EventUnavailable, "a", true}, {EventUnavailable, "a", false}, {EventUnavailable, "b", true},
-		{EventUnavailable, "a", false}, {EventActive, "a", true},
+		{selection.EventUnavailable, "a", true}, {selection.EventUnavailable, "a", false}, {selection.EventUnavailable, "b", true},
+		{selection.EventUnavailable, "a", false}, {selection.EventActive, "a", true},
 	} {
 		if got := n.isNews(step.reason, step.text); got != step.want {
 			t.Errorf("isNews(%s, %s) = %v, want %v", step.reason, step.text, got, step.want)

@@ -82,7 +82,7 @@ func TestNobodyIsStarted(t *testing.T) {
 						t.Errorf("%d applies, want none", fresh.applies)
 					}
 					unavailable := slices.DeleteFunc(w.told(), func(event string) bool {
-						return !strings.HasPrefix(event, EventUnavailable)
+						return !strings.HasPrefix(event, selection.EventUnavailable)
 					})
 					if tc.quiet {
 						if len(unavailable) > 0 {
@@ -141,7 +141,7 @@ func TestAnEndedTermStartsNobody(t *testing.T) {
 		w.atGate = func() { w.with(func() { w.fenced = true }) }
 		w.during(t, func(x *term) {
 			w.pass(time.Minute)
-			if fresh.applies != 0 || strings.Contains(strings.Join(w.told(), " "), EventUnavailable) {
+			if fresh.applies != 0 || strings.Contains(strings.Join(w.told(), " "), selection.EventUnavailable) {
 				t.Errorf("%d applies, events %q, want none", fresh.applies, w.told())
 			}
 		})

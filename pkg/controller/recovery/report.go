@@ -19,8 +19,8 @@ func (r *Recovery) refuse(ctx context.Context, f *selection.Refusal, cause Cause
 		klog.FromContext(ctx).V(2).Info("Started no pod from a checkpoint yet", "reason", f.Reason, "err", f.Message)
 		return
 	}
-	if r.notes.isNews(EventUnavailable, unavailableNote(f, cause, nil)) {
-		r.parts.Sink.Event(EventUnavailable, unavailableNote(f, cause, excluded))
+	if r.notes.isNews(selection.EventUnavailable, unavailableNote(f, cause, nil)) {
+		r.parts.Sink.Event(selection.EventUnavailable, unavailableNote(f, cause, excluded))
 		klog.FromContext(ctx).Info("Refused to start pods from a checkpoint", "reason", f.Reason, "checksum", f.Checksum, "err", f.Message)
 	}
 }
@@ -49,8 +49,8 @@ func (r *Recovery) schedule(ctx context.Context, d *decision, cause Cause, exclu
 	if ctx.Err() != nil {
 		return false
 	}
-	if r.notes.isNews(EventActive, activeNote(*d.choice, cause, nil)) {
-		r.parts.Sink.Event(EventActive, activeNote(*d.choice, cause, excluded))
+	if r.notes.isNews(selection.EventActive, activeNote(*d.choice, cause, nil)) {
+		r.parts.Sink.Event(selection.EventActive, activeNote(*d.choice, cause, excluded))
 		klog.FromContext(ctx).Info("Used a checkpoint to start pods", "checkpoint", d.choice.Name, "checksum", checksum, "plan", d.target.PlanID)
 	}
 	r.health(r.standing())
