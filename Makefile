@@ -51,7 +51,7 @@ SEED ?= 1
 .PHONY: test-sim
 test-sim: ## Run the simulation and its named histories as CI does.
 	$(GO) test -count=1 $(GOTESTFLAGS) -run '^TestScenarios$$' ./test/sim
-	@$(MAKE) --no-print-directory sim SCHEDULES=1000
+	@$(MAKE) --no-print-directory sim
 
 .PHONY: sim
 sim: ## Simulate controllers in virtual time: make sim SCHEDULES=100000 SEED=1; a failure leaves a trace in _output/sim.
