@@ -1,6 +1,7 @@
 package apiserver
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -21,7 +22,9 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/kubernetes/scheme"
 	restclient "k8s.io/client-go/rest"
 
 	"github.com/holdfast-project/holdfast/test/fakeapi"
@@ -68,6 +71,10 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		r.writes[req.Method+" "+req.URL.Path]++
 	}
 	r.mu.Unlock()
+	if err := takeProtobuf(req); err != nil {
+		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
 	if req.URL.Path == slicePath {
 		r.serveSlice(w, req)
 		return
@@ -92,6 +99,28 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 		w.Write(buffer[:n])
 		http.NewResponseController(w).Flush()
 	}
+}
+
+// takeProtobuf turns a body into JSON. Clients of built-in kinds send protobuf,
+// which a real API server takes and the strict one does not.
+func takeProtobuf(req *http.Request) error {
+	if req.Header.Get("Content-Type") != runtime.ContentTypeProtobuf {
+		return nil
+	}
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return err
+	}
+	sent, _, err := scheme.Codecs.UniversalDeserializer().Decode(body, nil, nil)
+	if err != nil {
+		return err
+	}
+	if body, err = json.Marshal(sent); err != nil {
+		return err
+	}
+	req.Body, req.ContentLength = io.NopCloser(bytes.NewReader(body)), int64(len(body))
+	req.Header.Set("Content-Type", runtime.ContentTypeJSON)
+	return nil
 }
 
 func (r *recorder) serveSlice(w http.ResponseWriter, req *http.Request) {
@@ -143,6 +172,8 @@ func (r *recorder) serve(t *testing.T, address string) (at string, stop func()) 
 	o.SecureServing.Listener, o.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
 	if address != "" {
 		o.Active.Lease, o.Active.EndpointSlice, o.Active.Namespace, o.Active.Address = "active", "active", "system", address
+		// The last one waits in vain.
+		o.Active.HandOverLimit = 5 * time.Second
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
