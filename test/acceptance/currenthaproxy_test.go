@@ -49,25 +49,7 @@ func (s *stage) earlierOutput() *checkpoint.Output {
 		s.t.Fatalf("the template lacks the line %q", anchor)
 	}
 	template.Spec.HAProxyConfig.Template = strings.Replace(text, anchor, anchor+"    nbproc 2\n", 1)
-	renderer, err := render.Compile(template)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	inputs, err := s.core.CoreV1().ConfigMaps(s.namespace).Get(s.t.Context(), "inputs", metav1.GetOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	secret, err := s.core.CoreV1().Secrets(s.namespace).Get(s.t.Context(), "web-tls", metav1.GetOptions{})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	output, err := renderer.With(map[string]string{sourceName: sourceText}).Render(s.t.Context(), render.Snapshot{
-		"inputs": s.kind(inputs), "certificates": s.kind(secret),
-	})
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	return output
+	return s.renderOf(template)
 }
 
 func (s *stage) kind(object runtime.Object) render.Kind {

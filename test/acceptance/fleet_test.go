@@ -27,10 +27,7 @@ type account struct {
 
 // state asks a pod's agent, as a controller does.
 func (s *stage) state(ctx context.Context, pod *corev1.Pod) (*api.State, error) {
-	return s.agents.State(ctx, client.Target{
-		PodName: pod.Name, PodUID: string(pod.UID), TemplateUID: string(s.template.UID),
-		Address: net.JoinHostPort(pod.Status.PodIP, "9444"),
-	}, client.StateOptions{WithoutPlan: true})
+	return s.agents.State(ctx, s.target(pod, string(s.template.UID)), client.StateOptions{WithoutPlan: true})
 }
 
 // accounts are those of the given pods, by name.

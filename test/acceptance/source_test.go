@@ -82,7 +82,13 @@ func (s *stage) block() {
 // setInput changes what the template reads.
 func (s *stage) setInput(key, value string) {
 	s.t.Helper()
-	patch, err := json.Marshal(map[string]any{"data": map[string]string{key: value}})
+	s.setInputs(map[string]any{key: value})
+}
+
+// setInputs changes several at once; nil takes one away.
+func (s *stage) setInputs(data map[string]any) {
+	s.t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": data})
 	if err != nil {
 		s.t.Fatal(err)
 	}
