@@ -64,6 +64,16 @@ func (s *stage) intent(ctx context.Context) (fencing.Intent, error) {
 	return intent, err
 }
 
+// intendedChecksum is the checksum of the intent.
+func (s *stage) intendedChecksum() string {
+	s.t.Helper()
+	intent, err := s.intent(s.t.Context())
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return intent.Checksum
+}
+
 // wantActive wants the Lease's mark of recovery to name that checkpoint, or with
 // an empty checksum to be gone.
 func (s *stage) wantActive(ctx context.Context, checksum string) error {
