@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strconv"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,7 +24,7 @@ import (
 )
 
 var (
-	rounds   = flag.Int("active.rounds", 100, "how many random lives of three replicas to try")
+	rounds   = flag.Int("active.rounds", 30, "how many random lives of three replicas to try")
 	oneRound = flag.Uint64("active.round", 0, "replay one of them")
 )
 
@@ -31,8 +33,23 @@ type intents = viewcache.Cache[views.DeploymentIntent, *views.DeploymentIntent]
 // server is one pod: a process of it runs, with views of its own.
 type server struct {
 	address string
-	cache   *intents
 	*process
+
+	mu    sync.Mutex
+	cache *intents
+}
+
+// serving returns what clients that reach the pod are answered from.
+func (s *server) serving() *intents {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cache
+}
+
+func (s *server) serve(cache *intents) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cache = cache
 }
 
 // life is three pods over one truth, a slice, and clients that are sent to where
@@ -44,7 +61,7 @@ type life struct {
 	truth   map[string]string
 	servers []*server
 	// astray is how many of a hundred requests go to any pod.
-	astray int
+	astray atomic.Int32
 }
 
 // TestClientsOfSeveralReplicasEndEqualToTheTruth: informers that list at one
@@ -66,7 +83,7 @@ func TestClientsOfSeveralReplicasEndEqualToTheTruth(t *testing.T) {
 func live(t *testing.T, round uint64) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &life{t: t, rand: rand.New(rand.NewPCG(round, 2)), cluster: newCluster(), truth: map[string]string{}}
-		l.astray = []int{0, 10, 100}[round%3]
+		l.astray.Store([]int32{0, 10, 100}[round%3])
 		for i := range 3 {
 			s := &server{address: fmt.Sprintf("10.0.0.%d", i+1)}
 			l.servers = append(l.servers, s)
@@ -78,7 +95,7 @@ func live(t *testing.T, round uint64) {
 			l.step()
 			time.Sleep(time.Duration(l.rand.IntN(3000)) * time.Millisecond)
 		}
-		l.astray = 0
+		l.astray.Store(0)
 		until(t, "a living replica is active", func() bool { return l.led() != nil && !l.led().Leaving() })
 		began := time.Now()
 		for _, store := range stores {
@@ -113,12 +130,13 @@ func (l *life) boot(s *server) {
 		s.kill()
 		s.cache.Close()
 	}
-	s.cache = viewcache.New[views.DeploymentIntent](viewcache.Options[views.DeploymentIntent]{
+	started := viewcache.New[views.DeploymentIntent](viewcache.Options[views.DeploymentIntent]{
 		Versions: viewcache.NewStandbyVersions(), HistoryLimit: 4,
 	})
 	for name, value := range l.truth {
-		s.cache.Set(newIntent(name, value))
+		started.Set(newIntent(name, value))
 	}
+	s.serve(started)
 	config, to := configFor(l.cluster, s.address, s.cache)
 	replica, err := New(config)
 	if err != nil {
@@ -184,15 +202,12 @@ func (l *life) led() *server {
 }
 
 // route chooses where a request goes.
-func (l *life) route() (*intents, error) {
+func (l *life) route() *intents {
 	s := l.led()
-	if s == nil || rand.IntN(100) < l.astray {
+	if s == nil || rand.IntN(100) < int(l.astray.Load()) {
 		s = l.servers[rand.IntN(len(l.servers))]
 	}
-	if s.link == nil {
-		return nil, errLink
-	}
-	return s.cache, nil
+	return s.serving()
 }
 
 // informer runs a reflector, of a client that streams its lists or of an old one.
@@ -214,11 +229,7 @@ type listWatch struct {
 func (w listWatch) IsWatchListSemanticsUnSupported() bool { return w.old }
 
 func (w listWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
-	at, err := w.life.route()
-	if err != nil {
-		return nil, err
-	}
-	items, version, err := at.List(viewcache.Match{}, internal(opts))
+	items, version, err := w.life.route().List(viewcache.Match{}, internal(opts))
 	if err != nil {
 		return nil, err
 	}
@@ -226,11 +237,7 @@ func (w listWatch) List(opts metav1.ListOptions) (runtime.Object, error) {
 }
 
 func (w listWatch) Watch(opts metav1.ListOptions) (watch.Interface, error) {
-	at, err := w.life.route()
-	if err != nil {
-		return nil, err
-	}
-	return at.Watch(context.Background(), viewcache.Match{}, internal(opts))
+	return w.life.route().Watch(context.Background(), viewcache.Match{}, internal(opts))
 }
 
 func internal(opts metav1.ListOptions) *metainternalversion.ListOptions {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"sync"
 	"testing"
@@ -68,6 +69,19 @@ func (c *fakeCluster) leading() string {
 		return ""
 	}
 	return c.slice.Endpoints[0].Addresses[0]
+}
+
+// state is what a test may look at while replicas write.
+type state struct {
+	lease  *coordinationv1.Lease
+	writes int
+	led    []string
+}
+
+func (c *fakeCluster) state() state {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return state{lease: c.lease.DeepCopy(), writes: c.writes, led: slices.Clone(c.led)}
 }
 
 // link is one replica's way to the cluster.

@@ -84,8 +84,8 @@ func TestTakeover(t *testing.T) {
 		}
 		go r.Run(t.Context())
 		time.Sleep(enough)
-		if c.writes != 0 || c.leading() != "" {
-			t.Errorf("%d writes, leading to %q", c.writes, c.leading())
+		if writes := c.state().writes; writes != 0 || c.leading() != "" {
+			t.Errorf("%d writes, leading to %q", writes, c.leading())
 		}
 		ready.Store(true)
 		until(t, "it is active", leads(c, first))
@@ -99,7 +99,7 @@ func TestTakeover(t *testing.T) {
 		if diff := cmp.Diff([]int64{0, future.UnixMilli() + 1}, p.views.stamps()); diff != "" {
 			t.Errorf("stamps (-want +got):\n%s", diff)
 		}
-		if stamp, _ := stampOf(c.lease); stamp.UnixMilli() != future.UnixMilli()+1 {
+		if stamp, _ := stampOf(c.state().lease); stamp.UnixMilli() != future.UnixMilli()+1 {
 			t.Errorf("recorded %s", stamp)
 		}
 	})
@@ -191,7 +191,7 @@ func TestLosingTheLease(t *testing.T) {
 		until(t, "the second is active", leads(c, second))
 		close(resume)
 		time.Sleep(enough)
-		if diff := cmp.Diff([]string{second}, c.led); diff != "" {
+		if diff := cmp.Diff([]string{second}, c.state().led); diff != "" {
 			t.Errorf("led to (-want +got):\n%s", diff)
 		}
 	})
@@ -214,7 +214,7 @@ func TestHandOver(t *testing.T) {
 		if switched > 1200*time.Millisecond || took < switched+lag || took > switched+lag+time.Second {
 			t.Errorf("switched after %s, returned after %s", switched, took)
 		}
-		if diff := cmp.Diff([]string{first, second}, c.led); diff != "" {
+		if diff := cmp.Diff([]string{first, second}, c.state().led); diff != "" {
 			t.Errorf("led to (-want +got):\n%s", diff)
 		}
 		if len(a.views.stamps()) != 2 || !a.Leaving() {
@@ -252,7 +252,7 @@ func TestHandOver(t *testing.T) {
 		until(t, "the second is active", leads(c, second))
 		a.link.cut(false)
 		a.HandOver(context.Background())
-		if got := holder(c.lease); got != b.lock.identity {
+		if got := holder(c.state().lease); got != b.lock.identity {
 			t.Errorf("the Lease is held by %q, want %q", got, b.lock.identity)
 		}
 	})
