@@ -13,7 +13,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/rest"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -242,33 +241,6 @@ func TestDrillOfWhatIsStored(t *testing.T) {
 func TestADrillNamesThePodsThatWait(t *testing.T) {
 	if diff := cmp.Diff([]string{"proxy-1"}, drillFiles(t, newFleet(t), DrillSettings{}).Starts); diff != "" {
 		t.Errorf("pods that wait (-want +got):\n%s", diff)
-	}
-}
-
-// TestADrillRepeatsTheControllersLastWord: what only the controller can know is
-// told by the newest of its events about this very template, and decides nothing.
-func TestADrillRepeatsTheControllersLastWord(t *testing.T) {
-	t.Parallel()
-	e := newFleet(t)
-	add := func(name, uid, reason, message string, minute int) {
-		event := &corev1.Event{ObjectMeta: e.meta(name, "uid-"+name), Reason: reason, Message: message,
-			InvolvedObject: corev1.ObjectReference{UID: types.UID(uid)},
-			LastTimestamp:  metav1.NewTime(time.Date(2026, 1, 2, 3, minute, 0, 0, time.UTC))}
-		event.SetGroupVersionKind(schema.FromAPIVersionAndKind("v1", KindEvent))
-		e.others = append(e.others, event)
-	}
-	add("old", templateUID, "RetainedConfigActive", "Checkpoint 1 is given to bootstrap pods", 4)
-	add("new", templateUID, "RetainedConfigUnavailable", "Checkpoint 1: PodViolating: pod proxy-0: expected its invariants to hold", 5)
-	add("other", "another-uid", "RetainedConfigUnavailable", "Checkpoint 2: PodForeign: pod x", 6)
-	add("else", templateUID, "Rendered", "fine", 7)
-	report := drillFiles(t, e, DrillSettings{})
-	want := Check{Name: "controller", Result: NotChecked, Reason: "PodViolating",
-		Message: "its last word, of 2026-01-02T03:05:00Z, RetainedConfigUnavailable: Checkpoint 1: PodViolating: pod proxy-0: expected its invariants to hold"}
-	if diff := cmp.Diff(want, report.Checks[len(report.Checks)-1]); diff != "" {
-		t.Errorf("last check (-want +got):\n%s", diff)
-	}
-	if report.Answer != AnswerYes {
-		t.Errorf("answer %s, want %s: the trouble may be over", report.Answer, AnswerYes)
 	}
 }
 

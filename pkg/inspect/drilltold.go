@@ -36,16 +36,21 @@ func (d *drill) tell() {
 		return
 	}
 	when := event.LastTimestamp.UTC().Format(time.RFC3339)
-	d.add(Check{Name: checkTold, Result: NotChecked, Reason: toldReason(event),
-		Message: fmt.Sprintf("its last word, of %s, %s: %s", when, event.Reason, strings.TrimSuffix(event.Message, "."))})
+	text := strings.TrimSuffix(strings.TrimPrefix(event.Message, aggregated), ".")
+	d.add(Check{Name: checkTold, Result: NotChecked, Reason: toldReason(event.Reason, text),
+		Message: fmt.Sprintf("its last word, of %s, %s: %s", when, event.Reason, text)})
 }
 
+// aggregated begins the text of an event that stands for many: client-go makes one
+// of every further text on an object that has had ten within ten minutes.
+const aggregated = "(combined from similar events): "
+
 // toldReason is the reason within the text of a refusal, empty for a recovery.
-func toldReason(e *corev1.Event) string {
-	if e.Reason != selection.EventUnavailable {
+func toldReason(event, text string) string {
+	if event != selection.EventUnavailable {
 		return ""
 	}
-	_, text, _ := strings.Cut(e.Message, ": ")
+	_, text, _ = strings.Cut(text, ": ")
 	reason, _, found := strings.Cut(text, ": ")
 	if !found || strings.ContainsAny(reason, " \t") {
 		return ""
