@@ -36,7 +36,7 @@ demo-down: ## Stop the demo and delete everything it made.
 	@hack/demo.sh down
 
 .PHONY: test
-test: build test-unit test-sim test-cluster test-integration ## Run every test that CI runs.
+test: build test-unit test-sim test-cluster test-integration conformance ## Run every test that CI runs.
 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector.

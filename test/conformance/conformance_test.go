@@ -2,6 +2,7 @@ package conformance
 
 import (
 	"fmt"
+	"sync"
 	"testing"
 )
 
@@ -13,7 +14,14 @@ type difference struct {
 
 func TestOursAnswersAsABuiltInResourceDoes(t *testing.T) {
 	config := clusterConfig(t)
-	want, got := run(t, builtin(t, config)), run(t, ours(t, config))
+	subjects := []*subject{builtin(t, config), ours(t, config)}
+	answers := make([]map[string]string, len(subjects))
+	var running sync.WaitGroup
+	for i, subject := range subjects {
+		running.Go(func() { answers[i] = run(t, subject) })
+	}
+	running.Wait()
+	want, got := answers[0], answers[1]
 	listed := differences()
 	for _, step := range script() {
 		d, isListed := listed[step.name]
@@ -34,15 +42,32 @@ func TestOursAnswersAsABuiltInResourceDoes(t *testing.T) {
 	fmt.Printf("conformance: %d steps, %d differences listed, failed: %v\n", len(script()), len(differences()), t.Failed())
 }
 
+// run puts the script to a subject.
 func run(t *testing.T, subject *subject) map[string]string {
-	t.Helper()
 	s := &session{T: t, subject: subject, ctx: t.Context()}
+	s.first = s.version()
 	answers := map[string]string{}
-	for _, step := range script() {
+	var (
+		running sync.WaitGroup
+		lock    sync.Mutex
+	)
+	ask := func(step step) {
+		answer := step.ask(s)
+		lock.Lock()
+		defer lock.Unlock()
 		if _, twice := answers[step.name]; twice {
-			t.Fatalf("two steps are called %q", step.name)
+			t.Errorf("two steps are called %q", step.name)
 		}
-		answers[step.name] = step.ask(s)
+		answers[step.name] = answer
 	}
+	for _, step := range script() {
+		if !step.writes {
+			running.Go(func() { ask(step) })
+			continue
+		}
+		running.Wait()
+		ask(step)
+	}
+	running.Wait()
 	return answers
 }

@@ -21,7 +21,7 @@ const (
 	// insideVariable is set for the run inside of the cluster's network.
 	insideVariable = "HOLDFAST_CONFORMANCE_INSIDE"
 	// startLimit bounds the start of the cluster, and its end.
-	startLimit = 3 * time.Minute
+	startLimit = 5 * time.Minute
 )
 
 func TestMain(m *testing.M) {

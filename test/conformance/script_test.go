@@ -9,11 +9,24 @@ import (
 )
 
 // step is one question, with the row of the conformance table it belongs to.
-// Steps run in order: what one writes, the next ones find.
 type step struct {
 	row  int
 	name string
 	ask  func(s *session) string
+	// writes is set where objects change. Such a step runs alone, and what it
+	// writes the later ones find; the steps between two of them run together,
+	// because a watch is over only when its time is.
+	writes bool
+}
+
+// writing returns a step that changes objects.
+func writing(row int, name string, ask func(s *session) string) step {
+	return step{row: row, name: name, ask: ask, writes: true}
+}
+
+// reading returns a step that changes nothing.
+func reading(row int, name string, ask func(s *session) string) step {
+	return step{row: row, name: name, ask: ask}
 }
 
 func script() []step {
@@ -25,87 +38,91 @@ func listSteps() []step {
 		return func(s *session) string { return s.list("?" + query(pairs...)) }
 	}
 	return []step{
-		{1, "a list of nothing", list()},
-		{1, "a list is sorted whatever the order of creation", func(s *session) string {
+		reading(1, "a list of nothing", list()),
+		writing(1, "a list is sorted whatever the order of creation", func(s *session) string {
 			s.put("c", "1")
 			s.put("a", "1")
 			s.put("b", "2")
 			return s.list("")
-		}},
-		{2, "by label", list("labelSelector", "value=1")},
-		{2, "by a set of labels", list("labelSelector", "value in (2,3)")},
-		{2, "by name", list("fieldSelector", "metadata.name=b")},
-		{2, "by namespace", list("fieldSelector", "metadata.namespace=elsewhere")},
-		{2, "by not having a name", list("fieldSelector", "metadata.name!=b")},
-		{2, "by an unknown field", list("fieldSelector", "status.unknown=x")},
-		{2, "by a malformed label selector", list("labelSelector", "value in (")},
-		{2, "by a malformed field selector", list("fieldSelector", "metadata.name")},
-		{2, "in a namespace without objects", func(s *session) string {
+		}),
+		reading(2, "by label", list("labelSelector", "value=1")),
+		reading(2, "by a set of labels", list("labelSelector", "value in (2,3)")),
+		reading(2, "by name", list("fieldSelector", "metadata.name=b")),
+		reading(2, "by namespace", list("fieldSelector", "metadata.namespace=elsewhere")),
+		reading(2, "by not having a name", list("fieldSelector", "metadata.name!=b")),
+		reading(2, "by an unknown field", list("fieldSelector", "status.unknown=x")),
+		reading(2, "by a malformed label selector", list("labelSelector", "value in (")),
+		reading(2, "by a malformed field selector", list("fieldSelector", "metadata.name")),
+		reading(2, "in a namespace without objects", func(s *session) string {
 			return s.describe(s.get(s.root()+"/namespaces/default-"+"none/"+s.resource, ""))
-		}},
-		{3, "at version 0", list("resourceVersion", "0")},
-		{3, "exactly at version 0", list("resourceVersion", "0", "resourceVersionMatch", "Exact")},
-		{3, "at the present version", func(s *session) string { return s.list("?" + query("resourceVersion", s.version())) }},
-		{3, "exactly at the present version", func(s *session) string {
+		}),
+		reading(3, "at version 0", list("resourceVersion", "0")),
+		reading(3, "exactly at version 0", list("resourceVersion", "0", "resourceVersionMatch", "Exact")),
+		reading(3, "at the present version", func(s *session) string { return s.list("?" + query("resourceVersion", s.version())) }),
+		reading(3, "exactly at the present version", func(s *session) string {
 			return s.list("?" + query("resourceVersion", s.version(), "resourceVersionMatch", "Exact"))
-		}},
-		{3, "not older than an earlier version", func(s *session) string {
+		}),
+		writing(3, "not older than an earlier version", func(s *session) string {
 			earlier := s.version()
 			s.put("a", "2")
 			return s.list("?" + query("resourceVersion", earlier, "resourceVersionMatch", "NotOlderThan"))
-		}},
-		{3, "exactly at an earlier version", func(s *session) string {
+		}),
+		writing(3, "exactly at an earlier version", func(s *session) string {
 			earlier := s.version()
 			s.put("a", "1")
 			return s.list("?" + query("resourceVersion", earlier, "resourceVersionMatch", "Exact"))
-		}},
-		{3, "at version 1, which is of nobody", list("resourceVersion", "1")},
-		{3, "exactly at version 1", list("resourceVersion", "1", "resourceVersionMatch", "Exact")},
-		{3, "at a version from the future", list("resourceVersion", future)},
-		{3, "at a malformed version", list("resourceVersion", "abc")},
-		{3, "a match without a version", list("resourceVersionMatch", "NotOlderThan")},
-		{3, "initial events on a list", list("sendInitialEvents", "true")},
-		{3, "a limit", list("limit", "1")},
-		{3, "a malformed continue token", list("continue", "abc")},
+		}),
+		reading(3, "at version 1, which is of nobody", list("resourceVersion", "1")),
+		reading(3, "exactly at the version of the first list", func(s *session) string {
+			return s.list("?" + query("resourceVersion", s.first, "resourceVersionMatch", "Exact"))
+		}),
+		reading(3, "at a version from the future", list("resourceVersion", future)),
+		reading(3, "at a malformed version", list("resourceVersion", "abc")),
+		reading(3, "a match without a version", list("resourceVersionMatch", "NotOlderThan")),
+		reading(3, "initial events on a list", list("sendInitialEvents", "true")),
+		reading(3, "a limit", list("limit", "1")),
+		reading(3, "a malformed continue token", list("continue", "abc")),
 	}
 }
 
 func watchSteps() []step {
 	return []step{
-		{4, "a watch from a list's version", func(s *session) string {
+		writing(4, "a watch from a list's version", func(s *session) string {
 			version := s.version()
 			s.put("a", "3")
 			s.delete("b")
 			s.put("d", "1")
 			s.put("a", "1")
 			return s.watch(query("resourceVersion", version), "")
-		}},
-		{4, "a watch from the version of an event", func(s *session) string {
+		}),
+		writing(4, "a watch from the version of an event", func(s *session) string {
 			version := s.version()
 			s.put("d", "2")
 			s.put("d", "1")
 			first := s.get(s.path()+"?watch=true&timeoutSeconds=3&resourceVersion="+version, "").body
 			var e struct{ Object object }
 			if err := json.Unmarshal([]byte(strings.Split(string(first), "\n")[0]), &e); err != nil {
-				s.Fatal(err)
+				s.Error(err)
 			}
 			return s.watch(query("resourceVersion", e.Object.Metadata.ResourceVersion), "")
-		}},
-		{5, "a watch from version 1, which is of nobody", func(s *session) string { return s.watch(query("resourceVersion", "1"), "") }},
-		{5, "a watch from a version from the future", func(s *session) string { return s.watch(query("resourceVersion", future), "") }},
-		{5, "a watch from a malformed version", func(s *session) string { return s.watch(query("resourceVersion", "abc"), "") }},
-		{8, "a legacy watch without version", func(s *session) string { return s.watch("", "") }},
-		{8, "a legacy watch from version 0", func(s *session) string { return s.watch(query("resourceVersion", "0"), "") }},
-		{8, "a watch by name without version", func(s *session) string { return s.watch(query("fieldSelector", "metadata.name=a"), "") }},
-		{8, "the deprecated path for watches", func(s *session) string {
+		}),
+		// Not from version 1: whether Leases have that in their history is a
+		// matter of how kube-apiserver started.
+		reading(5, "a watch from the version of the first list", func(s *session) string { return s.watch(query("resourceVersion", s.first), "") }),
+		reading(5, "a watch from a version from the future", func(s *session) string { return s.watch(query("resourceVersion", future), "") }),
+		reading(5, "a watch from a malformed version", func(s *session) string { return s.watch(query("resourceVersion", "abc"), "") }),
+		reading(8, "a legacy watch without version", func(s *session) string { return s.watch("", "") }),
+		reading(8, "a legacy watch from version 0", func(s *session) string { return s.watch(query("resourceVersion", "0"), "") }),
+		reading(8, "a watch by name without version", func(s *session) string { return s.watch(query("fieldSelector", "metadata.name=a"), "") }),
+		reading(8, "the deprecated path for watches", func(s *session) string {
 			path := strings.Replace(s.path(), s.root(), s.root()+"/watch", 1)
 			return s.events(s.get(path+"?timeoutSeconds=3", "").body)
-		}},
-		{8, "the deprecated path for a watch of one", func(s *session) string {
+		}),
+		reading(8, "the deprecated path for a watch of one", func(s *session) string {
 			path := strings.Replace(s.path(), s.root(), s.root()+"/watch", 1)
 			return s.events(s.get(path+"/a?timeoutSeconds=3", "").body)
-		}},
-		{9, "objects that start and stop to match", func(s *session) string {
+		}),
+		writing(9, "objects that start and stop to match", func(s *session) string {
 			version := s.version()
 			s.put("a", "2")
 			s.put("c", "1") // equal: no event
@@ -114,8 +131,8 @@ func watchSteps() []step {
 			s.delete("e")
 			s.put("a", "1")
 			return s.watch(query("resourceVersion", version, "labelSelector", "value=1"), "")
-		}},
-		{9, "a watch by an unknown field", func(s *session) string { return s.watch(query("fieldSelector", "status.unknown=x"), "") }},
+		}),
+		reading(9, "a watch by an unknown field", func(s *session) string { return s.watch(query("fieldSelector", "status.unknown=x"), "") }),
 	}
 }
 
@@ -124,24 +141,24 @@ func streamSteps() []step {
 		return func(s *session) string { return s.watch(streaming(more...), "") }
 	}
 	return []step{
-		{6, "a streaming list", stream()},
-		{6, "a streaming list of nothing", stream("labelSelector", "value=none")},
-		{6, "a streaming list of one name", stream("fieldSelector", "metadata.name=a")},
-		{6, "a streaming list not older than the present version", func(s *session) string {
+		reading(6, "a streaming list", stream()),
+		reading(6, "a streaming list of nothing", stream("labelSelector", "value=none")),
+		reading(6, "a streaming list of one name", stream("fieldSelector", "metadata.name=a")),
+		reading(6, "a streaming list not older than the present version", func(s *session) string {
 			return s.watch(streaming("resourceVersion", s.version()), "")
-		}},
-		{6, "a streaming list as table", func(s *session) string { return s.watch(streaming(), asTable) }},
-		{6, "a streaming list of metadata", func(s *session) string { return s.watch(streaming(), asMetadata) }},
-		{6, "initial events without bookmarks", func(s *session) string {
+		}),
+		reading(6, "a streaming list as table", func(s *session) string { return s.watch(streaming(), asTable) }),
+		reading(6, "a streaming list of metadata", func(s *session) string { return s.watch(streaming(), asMetadata) }),
+		reading(6, "initial events without bookmarks", func(s *session) string {
 			return s.watch(query("sendInitialEvents", "true", "resourceVersionMatch", "NotOlderThan"), "")
-		}},
-		{6, "initial events without a match", func(s *session) string { return s.watch(query("sendInitialEvents", "true"), "") }},
-		{6, "no initial events, said so", func(s *session) string {
+		}),
+		reading(6, "initial events without a match", func(s *session) string { return s.watch(query("sendInitialEvents", "true"), "") }),
+		reading(6, "no initial events, said so", func(s *session) string {
 			return s.watch(query("sendInitialEvents", "false", "resourceVersionMatch", "NotOlderThan"), "")
-		}},
-		{6, "a match without initial events", func(s *session) string { return s.watch(query("resourceVersionMatch", "NotOlderThan"), "") }},
-		{7, "a streaming list from the future", stream("resourceVersion", future)},
-		{7, "a streaming list at a malformed version", stream("resourceVersion", "abc")},
+		}),
+		reading(6, "a match without initial events", func(s *session) string { return s.watch(query("resourceVersionMatch", "NotOlderThan"), "") }),
+		reading(7, "a streaming list from the future", stream("resourceVersion", future)),
+		reading(7, "a streaming list at a malformed version", stream("resourceVersion", "abc")),
 	}
 }
 
@@ -150,26 +167,28 @@ func formSteps() []step {
 		return func(s *session) string { return s.describe(s.get(s.path()+path, accept)) }
 	}
 	steps := []step{
-		{13, "a list as table", as("", asTable)},
-		{13, "a table without objects", as("?includeObject=None", asTable)},
-		{13, "a table with whole objects", as("?includeObject=Object", asTable)},
-		{13, "an empty table", as("?labelSelector=value%3Dnone", asTable)},
-		{13, "one object as table", as("/a", asTable)},
-		{13, "a table of the older version", as("", strings.Replace(asTable, "v=v1", "v=v1beta1", 1))},
-		{13, "a table of a version that is none", as("", strings.Replace(asTable, "v=v1", "v=v9", 1))},
-		{13, "metadata of one", as("/a", asMetadata)},
-		{13, "metadata of a list", as("", asMetadataList)},
-		{13, "one object as a list", as("/a", asMetadataList)},
+		reading(13, "a list as table", as("", asTable)),
+		reading(13, "a table without objects", as("?includeObject=None", asTable)),
+		reading(13, "a table with whole objects", as("?includeObject=Object", asTable)),
+		reading(13, "an empty table", as("?labelSelector=value%3Dnone", asTable)),
+		reading(13, "one object as table", as("/a", asTable)),
+		reading(13, "a table of the older version", as("", strings.Replace(asTable, "v=v1", "v=v1beta1", 1))),
+		reading(13, "a table of a version that is none", as("", strings.Replace(asTable, "v=v1", "v=v9", 1))),
+		reading(13, "metadata of one", as("/a", asMetadata)),
+		reading(13, "metadata of a list", as("", asMetadataList)),
+		reading(13, "one object as a list", as("/a", asMetadataList)),
 	}
 	for _, accept := range []string{
 		"", "*/*", "application/json", "application/yaml", protobuf, protobuf + ",application/json", "application/json;q=0.5,application/yaml",
-		protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json", asTable + ",application/json", "nonsense", "text/html",
+		protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io,application/json",
+		// What client-go's metadata client asks for.
+		protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io," + asMetadataList + ",application/json", asTable + ",application/json", "nonsense", "text/html",
 	} {
 		for _, path := range []string{"", "/a"} {
-			steps = append(steps, step{14, fmt.Sprintf("GET ITEMS%s with Accept %q", path, accept), func(s *session) string {
+			steps = append(steps, reading(14, fmt.Sprintf("GET ITEMS%s with Accept %q", path, accept), func(s *session) string {
 				a := s.get(s.path()+path, accept)
 				return fmt.Sprintf("%d %s", a.code, strings.Split(a.contentType, ";")[0])
-			}})
+			}))
 		}
 	}
 	return steps
@@ -180,32 +199,32 @@ func verbSteps() []step {
 		return func(s *session) string {
 			a, err := s.ask(s.ctx, method, s.path()+path, "", []byte(body))
 			if err != nil {
-				s.Fatal(err)
+				s.Error(err)
 			}
 			return s.describe(a)
 		}
 	}
 	return []step{
-		{18, "get", ask(http.MethodGet, "/a", "")},
-		{18, "get at version 0", ask(http.MethodGet, "/a?resourceVersion=0", "")},
-		{18, "get at a version from the future", ask(http.MethodGet, "/a?resourceVersion="+future, "")},
-		{18, "get at a malformed version", ask(http.MethodGet, "/a?resourceVersion=abc", "")},
-		{18, "get with watch is a get", ask(http.MethodGet, "/a?watch=1", "")},
-		{18, "get of nothing, with what the error is about", func(s *session) string {
+		reading(18, "get", ask(http.MethodGet, "/a", "")),
+		reading(18, "get at version 0", ask(http.MethodGet, "/a?resourceVersion=0", "")),
+		reading(18, "get at a version from the future", ask(http.MethodGet, "/a?resourceVersion="+future, "")),
+		reading(18, "get at a malformed version", ask(http.MethodGet, "/a?resourceVersion=abc", "")),
+		reading(18, "get with watch is a get", ask(http.MethodGet, "/a?watch=1", "")),
+		reading(18, "get of nothing, with what the error is about", func(s *session) string {
 			a := s.get(s.path()+"/none", "")
 			var l listed
 			if err := json.Unmarshal(a.body, &l); err != nil {
-				s.Fatal(err)
+				s.Error(err)
 			}
 			return s.generic(fmt.Sprintf("%d %s %v", a.code, l.Reason, l.Details))
-		}},
-		{18, "get of a subresource that is none", ask(http.MethodGet, "/a/none", "")},
-		{18, "create", ask(http.MethodPost, "", "{}")},
-		{18, "replace", ask(http.MethodPut, "/none", "{}")},
-		{18, "patch", ask(http.MethodPatch, "/none", "{}")},
-		{18, "delete", ask(http.MethodDelete, "/none", "")},
-		{18, "delete all that match nothing", ask(http.MethodDelete, "?labelSelector=value%3Dnone", "")},
-		{18, "verbs in discovery", func(s *session) string {
+		}),
+		reading(18, "get of a subresource that is none", ask(http.MethodGet, "/a/none", "")),
+		reading(18, "create", ask(http.MethodPost, "", "{}")),
+		reading(18, "replace", ask(http.MethodPut, "/none", "{}")),
+		reading(18, "patch", ask(http.MethodPatch, "/none", "{}")),
+		reading(18, "delete", ask(http.MethodDelete, "/none", "")),
+		reading(18, "delete all that match nothing", ask(http.MethodDelete, "?labelSelector=value%3Dnone", "")),
+		reading(18, "verbs in discovery", func(s *session) string {
 			var found struct {
 				Resources []struct {
 					Name, Kind string
@@ -214,7 +233,7 @@ func verbSteps() []step {
 				}
 			}
 			if err := json.Unmarshal(s.get(s.root(), "").body, &found); err != nil {
-				s.Fatal(err)
+				s.Error(err)
 			}
 			for _, r := range found.Resources {
 				if r.Name == s.resource {
@@ -222,6 +241,6 @@ func verbSteps() []step {
 				}
 			}
 			return "not in discovery"
-		}},
+		}),
 	}
 }

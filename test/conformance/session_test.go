@@ -21,24 +21,27 @@ const (
 	future         = "9000000000000000000"
 )
 
-// session is one run of the script.
+// session is one run of the script. Its methods are called from many goroutines
+// and so report without ending the test.
 type session struct {
 	*testing.T
 	*subject
 	ctx context.Context
+	// first is the version of the list before anything was written.
+	first string
 }
 
 func (s *session) put(name, value string) {
 	s.Helper()
 	if err := s.write(s.ctx, name, value); err != nil {
-		s.Fatalf("writing %s: %v", name, err)
+		s.Errorf("%s: writing %s: %v", s.name, name, err)
 	}
 }
 
 func (s *session) delete(name string) {
 	s.Helper()
 	if err := s.remove(s.ctx, name); err != nil {
-		s.Fatalf("deleting %s: %v", name, err)
+		s.Errorf("%s: deleting %s: %v", s.name, name, err)
 	}
 }
 
@@ -46,7 +49,7 @@ func (s *session) get(path, accept string) answer {
 	s.Helper()
 	a, err := s.ask(s.ctx, http.MethodGet, path, accept, nil)
 	if err != nil {
-		s.Fatalf("GET %s: %v", path, err)
+		s.Errorf("%s: GET %s: %v", s.name, path, err)
 	}
 	return a
 }
@@ -133,7 +136,7 @@ func (s *session) version() string {
 	s.Helper()
 	var l listed
 	if err := json.Unmarshal(s.get(s.path(), "").body, &l); err != nil {
-		s.Fatal(err)
+		s.Error(err)
 	}
 	version, _ := l.Metadata["resourceVersion"].(string)
 	return version
@@ -161,7 +164,8 @@ func (s *session) events(stream []byte) string {
 			Object json.RawMessage `json:"object"`
 		}
 		if err := json.Unmarshal(line, &e); err != nil {
-			s.Fatalf("event %q: %v", line, err)
+			s.Errorf("%s: event %q: %v", s.name, line, err)
+			continue
 		}
 		var o object
 		var l listed

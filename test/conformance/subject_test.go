@@ -145,9 +145,15 @@ func ours(t *testing.T, config *rest.Config) *subject {
 			return apierrors.IsNotFound(err)
 		})
 	}
+	// Requests past the aggregator need the cluster's client CA, which the
+	// library reads a moment after it is ready; the aggregator's comes before.
 	if err := eventually(t.Context(), func(ctx context.Context) bool {
-		answer, err := s.ask(ctx, http.MethodGet, "/readyz", "", nil)
-		return err == nil && answer.code == http.StatusOK
+		ready, err := s.ask(ctx, http.MethodGet, "/readyz", "", nil)
+		if err != nil || ready.code != http.StatusOK {
+			return false
+		}
+		known, err := s.ask(ctx, http.MethodGet, s.root(), "", nil)
+		return err == nil && known.code != http.StatusUnauthorized
 	}); err != nil {
 		t.Fatalf("our server is not ready: %v", err)
 	}
