@@ -201,3 +201,10 @@ func TestSelect(t *testing.T) {
 		})
 	}
 }
+
+func TestARefusalForWantOfAReceiptNamesTheCheckpoint(t *testing.T) {
+	got := Select([]Candidate{candidate("a", "c1", "P1", Verified, false)}, "P1", "c1")
+	if diff := cmp.Diff("HAProxyCfg/a: no receipt proves that a worker ran the checkpoint", got.Message); diff != "" {
+		t.Errorf("message (-want +got):\n%s", diff)
+	}
+}

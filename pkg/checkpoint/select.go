@@ -62,7 +62,7 @@ func Select(candidates []Candidate, planID, checksum string) Selection {
 		if c.Pointer.Checksum != checksum || c.Verdict.PlanID != planID && c.Verdict.PlanID != "" {
 			continue
 		}
-		reason, message := refuse(&c.Verdict)
+		reason, message := refuse(c)
 		if reason == Selected {
 			return Selection{Index: i, Reason: Selected, Message: "checkpoint " + shown(c.Pointer.Name) + " is what the intent names"}
 		}
@@ -75,14 +75,15 @@ func Select(candidates []Candidate, planID, checksum string) Selection {
 }
 
 // refuse says why a checkpoint may not be used, or Selected.
-func refuse(v *Verdict) (SelectionReason, string) {
+func refuse(c *Candidate) (SelectionReason, string) {
+	v := &c.Verdict
 	switch {
 	case v.State == Damaged:
 		return IntendedDamaged, fmt.Sprintf("%s: %s", v.Reason, v.Message)
 	case v.State != Verified:
 		return IntendedUnknown, fmt.Sprintf("%s: %s", v.Reason, v.Message)
 	case !v.Acknowledged:
-		return IntendedUnacknowledged, "no receipt proves that a worker ran the checkpoint"
+		return IntendedUnacknowledged, objectName(KindCfg, c.Pointer.Name) + ": no receipt proves that a worker ran the checkpoint"
 	}
 	return Selected, ""
 }
