@@ -29,8 +29,9 @@ type activation struct {
 	used bool
 	// checksum is that of the checkpoint in use.
 	checksum string
-	// marked is the checksum that the Lease's mark names.
-	marked  string
+	// mark is what the Lease is to say of it, and marked that it does.
+	mark    *fencing.Active
+	marked  bool
 	retired bool
 }
 
@@ -57,7 +58,7 @@ func (r *Recovery) attempt(ctx, prep context.Context, cause Cause) time.Duration
 	split := judgeFleet(fleet, r.settings.Template.UID, nil)
 	due, wait := r.due(split.Bootstrap)
 	if len(due) == 0 {
-		return r.idle(split, wait)
+		return r.idle(prep, split, wait)
 	}
 	if f := joined(split.Refusals); f != nil && f.Quiet {
 		// Nothing stands in the way but a pod that is starting: its few seconds
@@ -121,8 +122,12 @@ func (r *Recovery) due(bootstrap []Pod) (due []Pod, wait time.Duration) {
 }
 
 // idle is an attempt with nothing to start. Pods that may turn out to be
-// bootstrap pods are looked at again soon.
-func (r *Recovery) idle(split Split, wait time.Duration) time.Duration {
+// bootstrap pods are looked at again soon, and so is a Lease that did not take the
+// mark.
+func (r *Recovery) idle(ctx context.Context, split Split, wait time.Duration) time.Duration {
+	if !r.setMark(ctx) {
+		wait = min(wait, r.settings.Retry)
+	}
 	r.metrics.Attempts.WithLabelValues(outcomeIdle).Inc()
 	if len(split.Bootstrap) == 0 && len(r.flying) == 0 {
 		r.health(r.standing())

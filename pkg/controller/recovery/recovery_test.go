@@ -286,6 +286,27 @@ func TestAMarkThatCannotBeWrittenCostsNoCapacity(t *testing.T) {
 	})
 }
 
+// TestAMarkThatFailedIsSetLater: nothing else would set it, once every pod runs.
+func TestAMarkThatFailedIsSetLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		one := site(t, "one")
+		w := newWorld(t, publish(t, one))
+		a := w.add("a", bootstrapState())
+		w.activateErr = errors.New("the API server does not answer")
+		w.during(t, func(*term) {
+			w.pass(time.Minute)
+			if a.applies != 1 || len(w.activations) != 0 {
+				t.Fatalf("%d applies and %d marks, want 1 and none yet", a.applies, len(w.activations))
+			}
+			w.with(func() { w.activateErr = nil })
+			w.pass(time.Minute)
+			if len(w.activations) != 1 || w.activations[0].Checksum != one.Checksum() {
+				t.Errorf("marks %v, want one of %s", w.activations, one.Checksum())
+			}
+		})
+	})
+}
+
 func TestTwoPodsGetOneMarkAndOneEvent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one := site(t, "one")

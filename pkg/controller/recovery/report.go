@@ -35,17 +35,12 @@ func (r *Recovery) schedule(ctx context.Context, d *decision, cause Cause, exclu
 		return false
 	}
 	r.metrics.Active.Set(1)
+	if r.active.checksum != checksum {
+		r.active.mark, r.active.marked = markOf(d.intent, checksum), false
+	}
 	r.active.used, r.active.checksum = true, checksum
 	r.mu.Unlock()
-	if r.active.marked != checksum {
-		if err := r.mark(ctx, d, checksum); err != nil {
-			// The mark is for those who look on. Capacity does not wait for it; the
-			// next attempt sets it.
-			klog.FromContext(ctx).Info("Did not mark recovery on the retained-state lease", "checksum", checksum, "err", err)
-		} else {
-			r.active.marked = checksum
-		}
-	}
+	r.setMark(ctx)
 	if ctx.Err() != nil {
 		return false
 	}
@@ -57,14 +52,30 @@ func (r *Recovery) schedule(ctx context.Context, d *decision, cause Cause, exclu
 	return true
 }
 
-func (r *Recovery) mark(ctx context.Context, d *decision, checksum string) error {
-	active := d.intent.Active
-	if active == nil || active.Checksum != checksum {
-		active = &fencing.Active{Checksum: checksum, Since: time.Now().UTC().Truncate(time.Second)}
+// markOf is the mark for a checkpoint, the one that is there already if it is of
+// the same.
+func markOf(intent fencing.Intent, checksum string) *fencing.Active {
+	if intent.Active != nil && intent.Active.Checksum == checksum {
+		return intent.Active
+	}
+	return &fencing.Active{Checksum: checksum, Since: time.Now().UTC().Truncate(time.Second)}
+}
+
+// setMark marks recovery on the Lease, unless it is marked. The mark is for those
+// who look on: capacity does not wait for it, and a later attempt sets it. It is
+// false when there still is something to mark.
+func (r *Recovery) setMark(ctx context.Context) bool {
+	if !r.active.used || r.active.marked {
+		return true
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.settings.Timeout)
 	defer cancel()
-	return r.parts.Term.Activate(ctx, active)
+	if err := r.parts.Term.Activate(ctx, r.active.mark); err != nil {
+		klog.FromContext(ctx).Info("Did not mark recovery on the retained-state lease", "checksum", r.active.checksum, "err", err)
+		return false
+	}
+	r.active.marked = true
+	return true
 }
 
 // standing is what health says while there is nothing to refuse.
