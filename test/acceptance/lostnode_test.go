@@ -17,6 +17,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/util/retry"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
 )
@@ -98,14 +99,19 @@ func (s *stage) lostNode() string {
 			s.t.Errorf("deleting the lost node's pods: %v", err)
 		}
 	})
-	found, err := s.core.CoreV1().Nodes().Get(s.t.Context(), node.Name, metav1.GetOptions{})
+	// The cluster's own controllers write to every node.
+	err := retry.RetryOnConflict(retry.DefaultRetry, func() error {
+		found, err := s.core.CoreV1().Nodes().Get(s.t.Context(), node.Name, metav1.GetOptions{})
+		if err != nil {
+			return err
+		}
+		found.Status.Conditions = []corev1.NodeCondition{{
+			Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.",
+		}}
+		_, err = s.core.CoreV1().Nodes().UpdateStatus(s.t.Context(), found, metav1.UpdateOptions{})
+		return err
+	})
 	if err != nil {
-		s.t.Fatal(err)
-	}
-	found.Status.Conditions = []corev1.NodeCondition{{
-		Type: corev1.NodeReady, Status: corev1.ConditionUnknown, Reason: "NodeStatusUnknown", Message: "Kubelet stopped posting node status.",
-	}}
-	if _, err := s.core.CoreV1().Nodes().UpdateStatus(s.t.Context(), found, metav1.UpdateOptions{}); err != nil {
 		s.t.Fatal(err)
 	}
 	return node.Name
