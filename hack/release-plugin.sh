@@ -3,6 +3,9 @@
 # commit wherever it runs, and writes the Krew manifest that names them by digest.
 #
 #   hack/release-plugin.sh v0.1.0 OUTPUT-FOLDER [OS/ARCH]...
+#
+# Every package is compiled anew for that. UNRELEASED=1 builds as "make build" does and
+# so finds most of it compiled; such archives are for trying this script.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -24,6 +27,14 @@ trap 'rm -rf "$work"' EXIT
 # The time of the commit, so that building later changes nothing.
 when=@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 
+# Without paths and build IDs of this machine, and without cgo.
+flags=(-trimpath -buildvcs=false)
+export CGO_ENABLED=0
+if [[ -n ${UNRELEASED:-} ]]; then
+	flags=(-buildvcs=false)
+	unset CGO_ENABLED
+fi
+
 {
 	cat hack/krew/retained.yaml.in
 	for platform in "${platforms[@]}"; do
@@ -32,8 +43,7 @@ when=@${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
 		folder=$work/$os-$arch
 		mkdir -p "$folder"
 		echo "release-plugin: $archive" >&2
-		# Without paths and build IDs of this machine, and without cgo.
-		CGO_ENABLED=0 GOOS=$os GOARCH=$arch "${GO:-go}" build -p "${JOBS:-2}" -trimpath -buildvcs=false \
+		GOOS=$os GOARCH=$arch "${GO:-go}" build -p "${JOBS:-2}" "${flags[@]}" \
 			-ldflags "-s -w -buildid= -X k8s.io/component-base/version.gitVersion=$version" \
 			-o "$folder/kubectl-retained" ./cmd/kubectl-retained
 		cp LICENSE "$folder/LICENSE"

@@ -3,9 +3,12 @@ package krew
 import (
 	"archive/tar"
 	"compress/gzip"
+	"context"
 	"crypto/sha256"
+	"debug/buildinfo"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"io"
 	"os"
 	"os/exec"
@@ -13,13 +16,24 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"sigs.k8s.io/yaml"
 )
 
-const release = "v0.0.1-test"
+const (
+	release = "v0.0.1-test"
+	// buildLimit bounds one run of the script, which compiles everything anew
+	// where the flag asks for that.
+	buildLimit = 9 * time.Minute
+)
+
+// asReleased is off by default because nothing else compiles with those flags, so
+// that no cache has it.
+var asReleased = flag.Bool("as-released", false, "build with the flags of a release, which takes minutes")
 
 // plugin is as much of a Krew manifest as is looked at; the rest must not exist.
 type plugin struct {
@@ -56,9 +70,17 @@ func released(t *testing.T, args ...string) (folder, said string, err error) {
 	t.Helper()
 	folder = t.TempDir()
 	args = append([]string{args[0], folder}, args[1:]...)
-	command := exec.CommandContext(t.Context(), "../release-plugin.sh", args...)
+	ctx, cancel := context.WithTimeout(t.Context(), buildLimit)
+	defer cancel()
+	command := exec.CommandContext(ctx, "../release-plugin.sh", args...)
+	// The compiler is a grandchild, and would go on.
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	command.Cancel = func() error { return syscall.Kill(-command.Process.Pid, syscall.SIGKILL) }
 	// Without it the time is that of the commit, which may change between two runs.
 	command.Env = append(os.Environ(), "SOURCE_DATE_EPOCH=1772366400")
+	if !*asReleased {
+		command.Env = append(command.Env, "UNRELEASED=1")
+	}
 	out, err := command.CombinedOutput()
 	return folder, string(out), err
 }
@@ -118,12 +140,29 @@ func TestTheManifestIsThatOfTheArchive(t *testing.T) {
 	if err != nil || !strings.Contains(string(out), release) {
 		t.Errorf("the binary says %q, %v", out, err)
 	}
+	checkFlags(t, filepath.Join(unpacked, p.Bin))
 	again, said, err := released(t, release, here)
 	if err != nil {
 		t.Fatalf("%v\n%s", err, said)
 	}
 	if second, err := os.ReadFile(filepath.Join(again, name)); err != nil || string(second) != string(archive) {
 		t.Errorf("built again, the archive differs: %v", err)
+	}
+}
+
+// checkFlags sees that a release is built so that the machine leaves no trace.
+func checkFlags(t *testing.T, binary string) {
+	t.Helper()
+	info, err := buildinfo.ReadFile(binary)
+	if err != nil {
+		t.Fatal(err)
+	}
+	built := map[string]string{}
+	for _, setting := range info.Settings {
+		built[setting.Key] = setting.Value
+	}
+	if built["vcs.revision"] != "" || *asReleased && (built["-trimpath"] != "true" || built["CGO_ENABLED"] != "0") {
+		t.Errorf("the binary is built with %v", built)
 	}
 }
 
