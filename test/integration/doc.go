@@ -3,5 +3,7 @@
 // agents, HAProxy, kubectl), and then does to it what an operator would.
 //
 // The tests share one demo and run one after another; each leaves the fleet as
-// it found it. They need the binaries in the folder HOLDFAST_BIN names.
+// it found it. They need the binaries in the folder HOLDFAST_BIN names. Two API
+// servers are tried with a few watches and one rollout; -ha.watches=100
+// -ha.rolls=3 try what is promised.
 package integration

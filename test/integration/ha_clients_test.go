@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/tools/cache"
 
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
@@ -149,6 +150,16 @@ func (s store) right(ctx context.Context) error {
 	return nil
 }
 
+// tamper changes a stored map without kubectl, which takes a second to start.
+func (s store) tamper(t *testing.T, name string) {
+	t.Helper()
+	patch := []byte(`{"spec":{"entries":"tampered 1\n"}}`)
+	_, err := s.client.HapticV1alpha1().HAProxyMapFiles(fleet).Patch(t.Context(), name, types.MergePatchType, patch, metav1.PatchOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
 func (s store) says(name string, verified metav1.ConditionStatus) error {
 	for _, item := range s.cache.List() {
 		if c := item.(*views.RetainedCheckpoint); c.Name == name {
@@ -158,8 +169,8 @@ func (s store) says(name string, verified metav1.ConditionStatus) error {
 	return fmt.Errorf("the store has no checkpoint %s", name)
 }
 
-func hundredWatches(t *testing.T) {
-	const count = 100
+func manyWatches(t *testing.T) {
+	count := *watches
 	turns := make(chan struct{}, watchesAtOnce)
 	problems := make([]error, count)
 	var running sync.WaitGroup

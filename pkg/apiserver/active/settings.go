@@ -12,11 +12,11 @@ import (
 
 // A standby notices a sudden death at most one jittered retry after the last
 // renewal, waits for the Lease to run out and tries again within another one:
-// 3 s + 2 x 2.2 x 0.5 s.
+// 3 s + 2 x 2.2 x 0.4 s. What remains of six seconds is the aggregator's.
 const (
 	defaultLeaseDuration = 3 * time.Second
 	defaultRenewDeadline = 2 * time.Second
-	defaultRetryPeriod   = 500 * time.Millisecond
+	defaultRetryPeriod   = 400 * time.Millisecond
 	// defaultHandOverLimit bounds what a graceful stop waits for a successor. It
 	// must fit into the pod's grace period, beside what the server needs.
 	defaultHandOverLimit = 10 * time.Second
