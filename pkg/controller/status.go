@@ -2,8 +2,10 @@ package controller
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
 
 const (
@@ -21,6 +24,8 @@ const (
 	statusTimeout = 10 * time.Second
 	// statusAttempts bounds how often a conflict is met by reading again.
 	statusAttempts = 4
+	// statusRetry is the time until a status is tried again that was not written.
+	statusRetry = 5 * time.Second
 	// maxNoteBytes is the API's limit for the text of an event.
 	maxNoteBytes = 1024
 	// maxMessageBytes bounds the text of the condition.
@@ -46,8 +51,8 @@ type eventRecorder interface {
 	Event(object runtime.Object, eventtype, reason, message string)
 }
 
-// reporter tells users of the template how renders end. It serves one term and
-// is used by one goroutine.
+// reporter tells users of the template how renders end. It serves one term, whose
+// renders one goroutine reports, while Run sees to what was not written.
 type reporter struct {
 	client templates
 	events eventRecorder
@@ -58,6 +63,18 @@ type reporter struct {
 	lastReason, lastMessage string
 	// lastProblems is the last event's text about documents.
 	lastProblems string
+
+	// again tells Run that there is something to write.
+	again chan struct{}
+	mu    sync.Mutex
+	// unwritten is the newest status, while it is not stored.
+	unwritten *statusUpdate
+}
+
+// statusUpdate is what a template's status is to say.
+type statusUpdate struct {
+	template           *v1alpha1.HAProxyTemplateConfig
+	condition, fetched metav1.Condition
 }
 
 // report writes the condition if it differs and an event if there is news.
@@ -81,9 +98,49 @@ func (r *reporter) report(ctx context.Context, o outcome) {
 	if o.failed {
 		condition.Status = metav1.ConditionFalse
 	}
-	fetched := r.documents(o)
-	if err := r.write(ctx, o.template, condition, fetched); err != nil && ctx.Err() == nil {
-		klog.FromContext(ctx).Info("Did not write the template's status", "err", err)
+	update := &statusUpdate{template: o.template, condition: condition, fetched: r.documents(o)}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.put(ctx, update)
+}
+
+// put writes a status, or keeps it to be written later: the next render may be an
+// hour away, or end in the same way. What the API server does not take stays out.
+func (r *reporter) put(ctx context.Context, update *statusUpdate) {
+	r.unwritten = nil
+	err := r.write(ctx, update)
+	if err == nil || ctx.Err() != nil {
+		return
+	}
+	klog.FromContext(ctx).Info("Did not write the template's status", "err", err)
+	if errors.Is(err, fencing.ErrFenced) || apierrors.IsForbidden(err) || apierrors.IsInvalid(err) || apierrors.IsNotFound(err) {
+		return
+	}
+	r.unwritten = update
+	select {
+	case r.again <- struct{}{}:
+	default:
+	}
+}
+
+// Run writes later what could not be written at once, until ctx ends.
+func (r *reporter) Run(ctx context.Context) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-r.again:
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(statusRetry):
+		}
+		r.mu.Lock()
+		if r.unwritten != nil {
+			r.put(ctx, r.unwritten)
+		}
+		r.mu.Unlock()
 	}
 }
 
@@ -113,9 +170,10 @@ func (r *reporter) documents(o outcome) metav1.Condition {
 }
 
 // write sets the conditions by compare-and-swap, reading again after a conflict.
-func (r *reporter) write(ctx context.Context, template *v1alpha1.HAProxyTemplateConfig, condition, fetched metav1.Condition) error {
+func (r *reporter) write(ctx context.Context, update *statusUpdate) error {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
+	template, condition, fetched := update.template, update.condition, update.fetched
 	uid := template.UID
 	for range statusAttempts {
 		next := template.DeepCopy()

@@ -5,7 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
@@ -14,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
 
 // store is one template at an API server that enforces resource versions.
@@ -94,6 +99,46 @@ func TestReportMeetsConflictsByReadingAgain(t *testing.T) {
 	if got := s.events[0]; len(got) > len("Warning TooLarge: ")+maxNoteBytes {
 		t.Errorf("the event has %d bytes", len(got))
 	}
+}
+
+// TestAStatusThatFailedIsWrittenLater: the next render may be an hour away. Only the
+// newest counts, and what cannot be written is given up.
+func TestAStatusThatFailedIsWrittenLater(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newStore()
+		r := s.reporter()
+		r.again = make(chan struct{}, 1)
+		var failure atomic.Pointer[error]
+		fail := func(err error) { failure.Store(&err) }
+		fail(errors.New("no answer"))
+		r.check = func(context.Context) error { return *failure.Load() }
+		var running sync.WaitGroup
+		ctx, stop := context.WithCancel(t.Context())
+		running.Go(func() { r.Run(ctx) })
+		report := func(o outcome) {
+			o.template = s.object.DeepCopy()
+			r.report(ctx, o)
+		}
+		report(outcome{failed: true, reason: "TooLarge"})
+		report(outcome{failed: true, reason: "RenderFailed"})
+		time.Sleep(time.Minute)
+		fail(nil)
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if s.writes != 1 || s.object.Status.Conditions[0].Reason != "RenderFailed" {
+			t.Errorf("%d writes, status %+v, want one of the newest failure", s.writes, s.object.Status)
+		}
+		fail(fmt.Errorf("checking the term: %w", fencing.ErrFenced))
+		report(outcome{reason: reasonAccepted})
+		fail(nil)
+		time.Sleep(time.Hour)
+		synctest.Wait()
+		if s.writes != 1 {
+			t.Errorf("%d writes, want none behind the end of the term", s.writes)
+		}
+		stop()
+		running.Wait()
+	})
 }
 
 func TestReportWritesNothingWithoutItsTermOrTemplate(t *testing.T) {
