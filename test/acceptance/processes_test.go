@@ -27,7 +27,7 @@ func (s *stage) processes(pod *corev1.Pod, command string) []int {
 		line, _ := os.ReadFile(filepath.Join(folder, "cmdline"))
 		environment, _ := os.ReadFile(filepath.Join(folder, "environ"))
 		name, _, _ := strings.Cut(string(line), "\x00")
-		if filepath.Base(name) != command || !bytes.Contains(environment, []byte("POD_UID="+string(pod.UID)+"\x00")) {
+		if filepath.Base(name) != command || !bytes.Contains(environment, []byte("HOSTNAME="+pod.Name+"\x00")) {
 			continue
 		}
 		pid, err := strconv.Atoi(filepath.Base(folder))
