@@ -9,6 +9,11 @@
 // starts a development cluster and runs itself again inside the cluster's
 // network, where the pods' addresses are.
 //
-// Their limit: the development cluster has one node and no images, so losing a
-// node, and the time to fetch an image, are not part of it.
+// Beside them are tests of what ADR-0033 says in passing: every kind of render
+// failure under load, every reason of a refusal, an outage under one leader, and
+// a lost node.
+//
+// Their limit: the development cluster has one node and no images. A lost node is
+// an object that nobody serves, with its pods, and the time to fetch an image is
+// not part of it.
 package acceptance
