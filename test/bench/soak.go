@@ -21,6 +21,9 @@ const (
 	soakInterval = 100 * time.Millisecond
 	// soakRestarts is how often the API server is replaced, whatever the duration.
 	soakRestarts = 2
+	// soakDeletes is after how many acts, in the mean, a checkpoint is deleted, so
+	// that a short soak sees that too.
+	soakDeletes = 20
 	// soakSettle is how long after the end everything may take to be right.
 	soakSettle = 2 * time.Minute
 )
@@ -53,6 +56,9 @@ func measureSoak(ctx context.Context, c *cluster, s settings, r *report) error {
 	if err := soak.run(ctx, s.soak); err != nil {
 		return err
 	}
+	if soak.restarts == 0 || len(soak.gone) == 0 {
+		return fmt.Errorf("%s was too short: %d restarts, %d deleted checkpoints", s.soak, soak.restarts, len(soak.gone))
+	}
 	err = eventually(ctx, "the informer's store to equal the truth", soakSettle, func(ctx context.Context) error {
 		return soak.compare(ctx, informer.GetStore())
 	})
@@ -78,10 +84,13 @@ func (k *soak) run(ctx context.Context, duration time.Duration) error {
 	p := progress{what: "seconds of soaking", total: int(duration.Seconds())}
 	for time.Since(started) < duration {
 		if done := time.Since(started); done > duration*time.Duration(k.restarts+1)/(soakRestarts+1) {
+			paused := time.Now()
 			if err := k.c.restart(ctx, largeNamespace); err != nil {
 				return err
 			}
 			k.restarts++
+			// While no server answers, nothing is soaked.
+			started = started.Add(time.Since(paused))
 		}
 		if err := k.act(ctx); err != nil {
 			return err
@@ -100,7 +109,7 @@ func (k *soak) act(ctx context.Context) error {
 	switch {
 	case k.gone[v.checkpoint]:
 		return nil
-	case k.rand.IntN(50) == 0 && len(k.gone) < len(k.victims)/2:
+	case k.rand.IntN(soakDeletes) == 0 && len(k.gone) < len(k.victims)/2:
 		err := k.c.stored.HapticV1alpha1().HAProxyCfgs(largeNamespace).Delete(ctx, v.checkpoint, metav1.DeleteOptions{})
 		if err != nil {
 			return fmt.Errorf("deleting checkpoint %s: %w", v.checkpoint, err)
