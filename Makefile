@@ -76,7 +76,7 @@ test-integration: build ## Run the demo and test it against its real parts.
 .PHONY: acceptance
 acceptance: build ## Run the acceptance tests on a cluster of their own: make acceptance [RUN=name] [COUNT=n].
 	@echo "test: acceptance with the real manifests, controllers, agents and HAProxy"
-	HOLDFAST_BIN=$(BIN) $(GO) test -vet=off -ldflags=-w -timeout $$(( $(COUNT) * 10 ))m -v -run '$(RUN)' -count=$(COUNT) ./test/acceptance
+	HOLDFAST_BIN=$(BIN) $(GO) test -vet=off -ldflags=-w -timeout $$(( $(COUNT) * 20 ))m -v -run '$(RUN)' -count=$(COUNT) ./test/acceptance
 
 .PHONY: haproxy-matrix
 haproxy-matrix: ## Run the agent's tests against both supported HAProxy versions (root; builds a Debian 13 folder once).
