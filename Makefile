@@ -56,7 +56,7 @@ test-sim: ## Run the simulation and its named histories as CI does.
 .PHONY: sim
 sim: ## Simulate controllers in virtual time: make sim SCHEDULES=100000 SEED=1; a failure leaves a trace in _output/sim.
 	@echo "sim: $(SCHEDULES) schedules from seed $(SEED)"
-	$(GO) test -p $(JOBS) -count=1 $(GOTESTFLAGS) -timeout 0 -v -run '^TestSchedules$$' ./test/sim -schedules $(SCHEDULES) -seed $(SEED)
+	$(GO) test -p $(JOBS) -count=1 $(GOTESTFLAGS) -timeout $$(( 10 + $(SCHEDULES) / 300 ))m -v -run '^TestSchedules$$' ./test/sim -schedules $(SCHEDULES) -seed $(SEED)
 
 .PHONY: mutants
 mutants: ## Take one guard after another out of the controllers and see the simulation notice.

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -66,9 +65,15 @@ type reporter struct {
 
 	// again tells Run that there is something to write.
 	again chan struct{}
-	mu    sync.Mutex
+	// turn is held by whoever writes. A channel, because a write takes its time and
+	// whoever waits for it must be able to give up.
+	turn chan struct{}
 	// unwritten is the newest status, while it is not stored.
 	unwritten *statusUpdate
+}
+
+func newReporter(client templates, events eventRecorder, check func(ctx context.Context) error) *reporter {
+	return &reporter{client: client, events: events, check: check, again: make(chan struct{}, 1), turn: make(chan struct{}, 1)}
 }
 
 // statusUpdate is what a template's status is to say.
@@ -99,9 +104,12 @@ func (r *reporter) report(ctx context.Context, o outcome) {
 		condition.Status = metav1.ConditionFalse
 	}
 	update := &statusUpdate{template: o.template, condition: condition, fetched: r.documents(o)}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	r.put(ctx, update)
+	select {
+	case r.turn <- struct{}{}:
+		r.put(ctx, update)
+		<-r.turn
+	case <-ctx.Done():
+	}
 }
 
 // put writes a status, or keeps it to be written later: the next render may be an
@@ -136,11 +144,15 @@ func (r *reporter) Run(ctx context.Context) {
 			return
 		case <-time.After(statusRetry):
 		}
-		r.mu.Lock()
+		select {
+		case <-ctx.Done():
+			return
+		case r.turn <- struct{}{}:
+		}
 		if r.unwritten != nil {
 			r.put(ctx, r.unwritten)
 		}
-		r.mu.Unlock()
+		<-r.turn
 	}
 }
 

@@ -59,7 +59,7 @@ func (s *store) Event(_ runtime.Object, kind, reason, message string) {
 }
 
 func (s *store) reporter() *reporter {
-	return &reporter{client: s, events: s, check: func(context.Context) error { return nil }}
+	return newReporter(s, s, func(context.Context) error { return nil })
 }
 
 func TestReportWritesTheConditionOnceAndTellsNewsOnly(t *testing.T) {
@@ -107,7 +107,6 @@ func TestAStatusThatFailedIsWrittenLater(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
 		r := s.reporter()
-		r.again = make(chan struct{}, 1)
 		var failure atomic.Pointer[error]
 		fail := func(err error) { failure.Store(&err) }
 		fail(errors.New("no answer"))

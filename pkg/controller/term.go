@@ -90,7 +90,7 @@ func (l *leader) begin(ctx context.Context, term *election.Term) (*work, *pipeli
 	settings := publish.SettingsFor(l.template)
 	w := &work{Controller: l.Controller, rendered: make(chan struct{})}
 	w.publisher = publish.New(settings, l.publishClients, term, l.publishMetrics)
-	w.reporter = &reporter{client: l.templates, events: l.events, check: term.Check, again: make(chan struct{}, 1)}
+	w.reporter = newReporter(l.templates, l.events, term.Check)
 	w.rejects = rejections{events: l.events, template: l.template}
 	dataplane := l.template.Spec.Dataplane
 	deployment := deploy.Settings{
