@@ -115,11 +115,19 @@ func (h *leaseHistory) intent() fencing.Intent {
 	return h.intents[len(h.intents)-1].intent
 }
 
-// recordedBy reports that a term of the epoch had the plan as its intent while
-// it held the leader-election Lease.
+// recordedBy reports that the term of the epoch had the plan as its intent while it
+// held the leader-election Lease. A term that rises above an agent's floor may have
+// recorded with the higher epoch and still apply with the earlier one: its claim
+// tells that it is the same term.
 func (h *leaseHistory) recordedBy(epoch uint64, plan string) bool {
+	claims := map[string]bool{}
 	for _, r := range h.intents {
-		if r.held && r.intent.Epoch == epoch && r.intent.PlanID == plan {
+		if r.intent.Epoch == epoch {
+			claims[r.intent.Claim] = true
+		}
+	}
+	for _, r := range h.intents {
+		if r.held && r.intent.Epoch >= epoch && r.intent.PlanID == plan && claims[r.intent.Claim] {
 			return true
 		}
 	}
