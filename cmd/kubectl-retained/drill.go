@@ -144,11 +144,7 @@ func (o *drillOptions) gateOf() (gateFunc, error) {
 }
 
 func (o *drillOptions) gateJob() (gateFunc, error) {
-	namespace, _, err := o.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
-	}
-	config, err := o.config.ToRESTConfig()
+	config, namespace, err := o.connection()
 	if err != nil {
 		return nil, err
 	}

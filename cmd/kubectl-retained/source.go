@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/cli-runtime/pkg/genericiooptions"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
@@ -92,16 +93,21 @@ func (s *source) read(ctx context.Context, fleet bool) (*inspect.Inventory, erro
 	return inventory, nil
 }
 
-// cluster is the one that the flags lead to.
-func (s *source) cluster() (*inspect.Cluster, error) {
-	namespace, _, err := s.config.ToRawKubeConfigLoader().Namespace()
-	if err != nil {
-		return nil, err
+// connection is where the flags lead: a cluster, and a namespace or all of them.
+func (s *source) connection() (config *rest.Config, namespace string, err error) {
+	if namespace, _, err = s.config.ToRawKubeConfigLoader().Namespace(); err != nil {
+		return nil, "", err
 	}
 	if s.allNamespaces {
 		namespace = ""
 	}
-	config, err := s.config.ToRESTConfig()
+	config, err = s.config.ToRESTConfig()
+	return config, namespace, err
+}
+
+// cluster is the one that the flags lead to.
+func (s *source) cluster() (*inspect.Cluster, error) {
+	config, namespace, err := s.connection()
 	if err != nil {
 		return nil, err
 	}
