@@ -8,6 +8,9 @@ import (
 )
 
 func (s *schedule) choose() Decision {
+	if d, ok := s.foul(); ok {
+		return d
+	}
 	items, feeds := s.choosable()
 	dice := s.rng.IntN(100)
 	switch {

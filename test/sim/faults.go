@@ -22,10 +22,17 @@ const (
 	// overtakeLimit bounds an overtaking. It is the product's limit of one call:
 	// what others have under way when it begins need not have given up.
 	overtakeLimit = 5 * time.Second
+	// foulChance is how likely, one in so many decisions, a file is lost that a
+	// promotion waits for.
+	foulChance = 8
 )
 
-// changeInputs is the fault that repairs inputs, too.
-const changeInputs = "change inputs"
+// Faults that are named elsewhere, too: the one that repairs inputs, and a foreign
+// hand on a file.
+const (
+	changeInputs = "change inputs"
+	loseFile     = "lose file"
+)
 
 // fault is something that can happen to the world.
 type fault struct {
@@ -54,7 +61,7 @@ func faults() []fault {
 		{"reconnect", 8, (*schedule).podNames, func(s *schedule, name string) error { return s.reach(name, false) }},
 		{"reject", 3, (*schedule).podNames, (*schedule).rejectOnce},
 		{"outage", 4, (*schedule).ripe, func(s *schedule, _ string) error { s.breakDown(); return nil }},
-		{"lose file", 3, (*schedule).losable, (*schedule).loseFile},
+		{loseFile, 3, (*schedule).losable, (*schedule).loseFile},
 		{"collect garbage", 4, always, func(s *schedule, _ string) error { s.server.CollectGarbage(); return nil }},
 	}
 }
@@ -238,6 +245,20 @@ func (s *schedule) ripe() []string {
 
 // losable are files of checkpoints that no pointer names yet.
 func (s *schedule) losable() []string { return s.pointers.unpromotedFiles() }
+
+// foul chooses a file that waits for the promotion of its checkpoint, in schedules
+// whose foreign hand is after those: between its write and the promotion are few
+// decisions.
+func (s *schedule) foul() (Decision, bool) {
+	if !s.profile.foul || s.rng.IntN(foulChance) > 0 {
+		return Decision{}, false
+	}
+	names := s.losable()
+	if len(names) == 0 {
+		return Decision{}, false
+	}
+	return Decision{Do: loseFile, What: names[s.rng.IntN(len(names))]}, true
+}
 
 // loseFile deletes a file as somebody would who has the right to and does not
 // know better.

@@ -20,6 +20,8 @@ type profile struct {
 	// lost its processes and the first successor has just made its claim: what
 	// disturbs recovery seldom comes about by chance.
 	outageFirst bool
+	// foul says that somebody takes the files of checkpoints about to be promoted.
+	foul bool
 	// stuck is the chance, one in so many, that an item waits for stuckSteps
 	// decisions.
 	stuck, stuckSteps int
@@ -50,6 +52,7 @@ func newProfile(rng *rand.Rand) profile {
 	}
 	p.verdict = time.Duration(among(0, 0, 1, 4)) * time.Second
 	p.outageFirst = rng.IntN(6) == 0
+	p.foul = rng.IntN(4) == 0
 	return p
 }
 
