@@ -15,8 +15,10 @@ import (
 )
 
 const (
-	// debounce is how long inputs must be quiet before a render, and
-	// maxDebounce how long they may keep one waiting.
+	// settle is how long inputs must be quiet before a render: one change may come
+	// as several events. Soon after others it is debounce, so that a burst costs two
+	// renders. Neither keeps changes waiting for more than maxDebounce.
+	settle      = 10 * time.Millisecond
 	debounce    = 100 * time.Millisecond
 	maxDebounce = time.Second
 	// retryRender is the pause after a failure that may pass without any input
@@ -130,22 +132,28 @@ func (p *pipeline) run(ctx, renders context.Context) {
 func (p *pipeline) follow(ctx, renders context.Context) {
 	due := time.NewTimer(0)
 	defer due.Stop()
-	var moving time.Time // since when changes have waited for a render
+	var moving, last time.Time // since when changes have waited for a render, and when anything happened last
+	quiet := debounce
 	for {
 		var pause time.Duration
 		select {
 		case <-renders.Done():
 			return
 		case <-p.changed:
-			if moving.IsZero() {
-				moving = time.Now()
+			if now := time.Now(); moving.IsZero() {
+				moving, quiet = now, settle
+				if now.Sub(last) < debounce {
+					quiet = debounce
+				}
 			}
-			due.Reset(min(debounce, time.Until(moving.Add(maxDebounce))))
+			last = time.Now()
+			due.Reset(min(quiet, time.Until(moving.Add(maxDebounce))))
 		case a := <-p.verdicts:
 			pause = p.decide(renders, a)
 		case <-due.C:
 			moving = time.Time{}
 			pause = p.attempt(ctx, renders)
+			last = time.Now()
 		}
 		if pause > 0 && moving.IsZero() {
 			due.Reset(pause)

@@ -236,6 +236,29 @@ func TestATermRendersOnceAndThenAfterChanges(t *testing.T) {
 	})
 }
 
+func TestAChangeAfterAQuietSpellIsRenderedAtOnce(t *testing.T) {
+	w := newWorld()
+	inPipeline(t, w, func(t *testing.T) {
+		pass(time.Second)
+		for i := range 3 { // the events of one change
+			w.change(func() { w.value = fmt.Sprint(i) })
+			pass(settle / 2)
+		}
+		pass(settle)
+		if got := len(w.lines()); got != 2 {
+			t.Errorf("%d renders after one change, want the first and one more", got)
+		}
+		for i := range 10 {
+			w.change(func() { w.value = fmt.Sprint("x", i) })
+			pass(settle)
+		}
+		pass(debounce)
+		if got := len(w.lines()); got != 3 {
+			t.Errorf("%d renders after a burst, want one more", got)
+		}
+	})
+}
+
 func TestManyChangesCostOneRenderButNotForEver(t *testing.T) {
 	w := newWorld()
 	inPipeline(t, w, func(t *testing.T) {
