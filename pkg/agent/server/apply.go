@@ -23,7 +23,6 @@ type upload struct {
 	plan        []byte // nil when no plan part came
 	patches     map[string]*patch
 	staging     *staging
-	glance      *glance // nil if there is nothing to be seen
 	began       time.Time
 }
 
@@ -138,6 +137,13 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		}
 		return a.noop(ctx, up, p)
 	}
+	inPlace = inPlace && settled
+	var found *ahead
+	moving := !inPlace && a.movable(m)
+	if moving {
+		found = a.lookAhead(ctx)
+		defer found.close()
+	}
 	plan, err := a.planFor(up)
 	if err != nil {
 		return nil, err
@@ -146,18 +152,12 @@ func (a *agent) deliver(ctx context.Context, up *upload, p pending) (*api.Result
 		return nil, err
 	}
 	staged := &set{ID: up.staging.id, PlanID: m.PlanID, PlanProof: m.PlanProof, PlanSchemaVersion: m.PlanSchemaVersion, Files: m.Files, plan: plan}
-	inPlace = inPlace && settled
-	moving := !inPlace && a.movable(m)
 	switch {
 	case inPlace:
 		staged.inherit(a.current, a.seen)
 	case moving:
 		staged.move(a.current, a.seen, a.loadedPlan())
-	}
-	var found *ahead
-	if moving {
-		found = a.lookAhead(ctx, staged, m.Ops, up.glance)
-		defer found.close()
+		found.follow(staged, m.Ops)
 	}
 	if err := up.staging.finish(staged); err != nil {
 		return nil, err

@@ -234,21 +234,14 @@ func (c *comparison) serversOf(ctx context.Context, backend string, read serverR
 		_, err := read()
 		return err
 	})
-	answer, err := c.ask(ctx, strings.TrimSpace("show servers state "+backend))
-	if err := cmp.Or(reading.Wait(), err); err != nil {
-		return err
-	}
-	want, _ := read()
-	switch {
-	case want == nil:
+	err := stream(ctx, c.socket, c.prefix+strings.TrimSpace("show servers state "+backend), func(answer io.Reader) error {
+		if err := reading.Wait(); err != nil {
+			return err
+		}
+		if want, _ := read(); want != nil {
+			return checkServers(answer, want, backend)
+		}
 		return nil
-	case backend != "" && want.hasServers(backend) && !strings.Contains(answer, " "+backend+" "):
-		return &driftError{what: "backend " + backend + ": has no servers"}
-	}
-	// Every whole answer ends with an empty line, or is nothing else. What is
-	// missing from one that is cut would look like servers nobody asked about.
-	if answer != "\n" && !strings.HasSuffix(answer, "\n\n") {
-		return io.ErrUnexpectedEOF
-	}
-	return checkServers(answer, want)
+	})
+	return cmp.Or(reading.Wait(), err)
 }

@@ -93,7 +93,7 @@ frontend f
 			if tc.from != "" && answer == good {
 				t.Fatal("the case changes nothing")
 			}
-			err := checkServers(answer, want)
+			err := checkServers(strings.NewReader(answer), want, "")
 			if (err != nil) != (tc.drift != "") || err != nil && !strings.Contains(err.Error(), tc.drift) {
 				t.Errorf("got %v, want %q", err, tc.drift)
 			}
@@ -113,7 +113,7 @@ func FuzzWorkerAnswers(f *testing.F) {
 		patternFiles(rows)
 		sessionsOf(rows)
 		if want, ok := configuredServers(config); ok {
-			_ = checkServers(servers, want)
+			_ = checkServers(strings.NewReader(servers), want, "b")
 		}
 	})
 }

@@ -113,7 +113,6 @@ func (h *handlers) apply(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	up := &upload{templateUID: r.Header.Get(api.HeaderTemplateUID), began: time.Now()}
-	defer func() { up.glance.close() }()
 	if err := h.receive(w, r, up); err != nil {
 		h.fail(w, r, err)
 		return
@@ -135,13 +134,7 @@ func (h *handlers) receive(w http.ResponseWriter, r *http.Request, up *upload) e
 		return err
 	}
 	rec := &receiver{agent: h.agent, form: form, up: up}
-	rec.admit = func(m *api.Manifest) error {
-		if err := h.agent.admit(r.Context(), m); err != nil {
-			return err
-		}
-		up.glance = h.agent.glance(r.Context(), m)
-		return nil
-	}
+	rec.admit = func(m *api.Manifest) error { return h.agent.admit(r.Context(), m) }
 	return rec.receive()
 }
 

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"strings"
@@ -90,8 +89,7 @@ func (o *operator) fillMap(ctx context.Context, file, command string) error {
 		return err
 	}
 	defer content.Close()
-	scanner := bufio.NewScanner(content)
-	scanner.Buffer(nil, maxRowBytes)
+	scanner := newLines(content)
 	var payload strings.Builder
 	flush := func() error {
 		if payload.Len() == 0 {
@@ -101,19 +99,17 @@ func (o *operator) fillMap(ctx context.Context, file, command string) error {
 		return o.quiet(ctx, command+payload.String())
 	}
 	for scanner.Scan() {
-		line, ok := fileRow(scanner.Text())
+		row, ok := fileRow(scanner.Bytes())
 		if !ok {
 			continue
 		}
-		if !strings.Contains(line, " ") {
-			line += " " // the value is empty, not missing
-		}
-		if payload.Len()+len(line)+1 > api.MaxLineBytes {
+		// With the space also if the value is empty, which it would be missing without.
+		if payload.Len()+len(row.key)+len(row.value)+2 > api.MaxLineBytes {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		payload.WriteString(line + "\n")
+		fmt.Fprintf(&payload, "%s %s\n", row.key, row.value)
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("reading %s: %w", file, err)

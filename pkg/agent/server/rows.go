@@ -2,6 +2,7 @@ package server
 
 import (
 	"bufio"
+	"bytes"
 	"fmt"
 	"io"
 	"strings"
@@ -30,32 +31,41 @@ func patternFiles(answer string) []patternFile {
 	return files
 }
 
+// mapRow is a key and its value, which is all that follows the first space or tab.
+type mapRow struct{ key, value []byte }
+
+func (r mapRow) is(other mapRow) bool {
+	return bytes.Equal(r.key, other.key) && bytes.Equal(r.value, other.value)
+}
+
+// blanks are what HAProxy skips around keys and values.
+const blanks = " \t\r"
+
 // fileRow is one line of a map file as HAProxy understands it. It reports false
 // for a line that is none.
-func fileRow(line string) (string, bool) {
-	line = strings.Trim(line, " \t\r")
-	if line == "" || line[0] == '#' {
-		return "", false
+func fileRow(line []byte) (mapRow, bool) {
+	line = bytes.Trim(line, blanks)
+	if len(line) == 0 || line[0] == '#' {
+		return mapRow{}, false
 	}
-	return row(line), true
+	return rowOf(line), true
 }
 
 // workerRow is one line of the worker's answer, which starts with an address.
-func workerRow(line string) (string, bool) {
-	_, line, ok := strings.Cut(line, " ")
+func workerRow(line []byte) (mapRow, bool) {
+	_, line, ok := bytes.Cut(line, []byte(" "))
 	if !ok {
-		return "", false
+		return mapRow{}, false
 	}
-	return row(strings.Trim(line, " \t\r")), true
+	return rowOf(bytes.Trim(line, blanks)), true
 }
 
-// row is key and value with one space between them.
-func row(line string) string {
-	end := strings.IndexAny(line, " \t")
+func rowOf(line []byte) mapRow {
+	end := bytes.IndexAny(line, " \t")
 	if end < 0 {
-		return line
+		return mapRow{key: line}
 	}
-	return line[:end] + " " + strings.Trim(line[end:], " \t")
+	return mapRow{key: line[:end], value: bytes.Trim(line[end:], " \t")}
 }
 
 // sameRows compares a file with what the worker has, in order: duplicates and
@@ -79,7 +89,7 @@ func sameRows(file, worker io.Reader) error {
 			return nil
 		case more != moreThere:
 			return &driftError{what: fmt.Sprintf("rows end at %d in one and go on in the other", number)}
-		case got != want:
+		case !got.is(want):
 			return &driftError{what: fmt.Sprintf("row %d differs", number)}
 		}
 	}
@@ -95,22 +105,28 @@ func (e *driftError) Error() string { return e.what }
 
 type rows struct {
 	scanner *bufio.Scanner
-	parse   func(string) (string, bool)
+	parse   func([]byte) (mapRow, bool)
 	ended   bool // the last line was empty
 }
 
-func newRows(reader io.Reader, parse func(string) (string, bool)) *rows {
-	scanner := bufio.NewScanner(reader)
-	scanner.Buffer(nil, maxRowBytes)
-	return &rows{scanner: scanner, parse: parse}
+func newRows(reader io.Reader, parse func([]byte) (mapRow, bool)) *rows {
+	return &rows{scanner: newLines(reader), parse: parse}
 }
 
-func (r *rows) next() (string, bool, error) {
+// newLines reads line by line, many of them at a time.
+func newLines(reader io.Reader) *bufio.Scanner {
+	scanner := bufio.NewScanner(reader)
+	scanner.Buffer(make([]byte, 64<<10), maxRowBytes)
+	return scanner
+}
+
+// next is the next row, which is good until the one after it.
+func (r *rows) next() (mapRow, bool, error) {
 	for r.scanner.Scan() {
 		r.ended = len(r.scanner.Bytes()) == 0
-		if row, ok := r.parse(r.scanner.Text()); ok {
+		if row, ok := r.parse(r.scanner.Bytes()); ok {
 			return row, true, nil
 		}
 	}
-	return "", false, r.scanner.Err()
+	return mapRow{}, false, r.scanner.Err()
 }

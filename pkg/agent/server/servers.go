@@ -1,8 +1,6 @@
 package server
 
 import (
-	"errors"
-	"fmt"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -36,7 +34,8 @@ type serverKey struct{ backend, server string }
 // configuredServers reads the server lines of a configuration. It reports false
 // when conditions decide what is in force, which only HAProxy can tell.
 func configuredServers(config string) (*backends, bool) {
-	found := &backends{open: make(map[string]bool), index: make(map[serverKey]int)}
+	lines := strings.Count(config, "server ") // hardly more than there are servers
+	found := &backends{open: make(map[string]bool), list: make([]configured, 0, lines), index: make(map[serverKey]int, lines)}
 	harmless := true // no default-server line changes weights and states
 	current := ""    // the backend that lines belong to, if any
 	for line := range strings.Lines(config) {
@@ -179,130 +178,4 @@ func isSection(word string) bool {
 		return true
 	}
 	return false
-}
-
-// Administrative states of a server, as HAProxy counts them.
-const (
-	forcedMaintenance     = 0x01
-	configuredMaintenance = 0x04
-	forcedDrain           = 0x08
-)
-
-// stateColumns are those that are read, in the order of the constants.
-var stateColumns = [...]string{"be_name", "srv_name", "srv_addr", "srv_port", "srv_fqdn", "srv_agent_state", "srv_iweight", "srv_uweight", "srv_admin_state"}
-
-const (
-	columnBackend = iota
-	columnServer
-	columnAddress
-	columnPort
-	columnName
-	columnAgent
-	columnInitialWeight
-	columnWeight
-	columnAdmin
-	columnCount
-)
-
-// serverTable reads the answer line by line without keeping any of it.
-type serverTable struct {
-	at     [columnCount]int // where a column is; -1: not in this version
-	width  int
-	fields []string
-}
-
-// head takes a line that names the columns, if it is one.
-func (t *serverTable) head(line string) bool {
-	rest, ok := strings.CutPrefix(line, "# ")
-	if !ok {
-		return false
-	}
-	names := strings.Fields(rest)
-	t.width = len(names)
-	for i, name := range stateColumns {
-		t.at[i] = slices.Index(names, name)
-	}
-	return true
-}
-
-// row takes a line of values, if it is a whole one.
-func (t *serverTable) row(line string) bool {
-	t.fields = slices.AppendSeq(t.fields[:0], strings.FieldsSeq(line))
-	return t.width > 0 && len(t.fields) >= t.width
-}
-
-func (t *serverTable) value(column int) string {
-	if t.at[column] < 0 {
-		return ""
-	}
-	return t.fields[t.at[column]]
-}
-
-// checkServers compares what "show servers state" tells with the configuration.
-// What health checks, resolvers and agents change is theirs to change.
-func checkServers(answer string, want *backends) error {
-	var table serverTable
-	shown := make(map[string]bool, len(want.open)) // backends with a line
-	seen := make([]bool, len(want.list))
-	for line := range strings.SplitSeq(answer, "\n") {
-		if table.head(line) || !table.row(line) {
-			continue
-		}
-		backend, name := table.value(columnBackend), table.value(columnServer)
-		open, declared := want.open[backend]
-		if !declared {
-			continue // HAProxy's own, or from a section this does not read
-		}
-		shown[backend] = true
-		i, ok := want.index[serverKey{backend, name}]
-		var server configured
-		switch {
-		case ok:
-			seen[i], server = true, want.list[i]
-		case !open:
-			return &driftError{what: fmt.Sprintf("server %s/%s: is not in the configuration", backend, name)}
-		}
-		if err := table.check(server); err != nil {
-			return &driftError{what: fmt.Sprintf("server %s/%s: %v", backend, name, err)}
-		}
-	}
-	for key, i := range want.index {
-		if !seen[i] && shown[key.backend] {
-			return &driftError{what: fmt.Sprintf("server %s/%s is not there", key.backend, key.server)}
-		}
-	}
-	return nil
-}
-
-// check compares the row with what its server line says.
-func (t *serverTable) check(server configured) error {
-	if server.known && t.value(columnName) == "-" {
-		address, err := netip.ParseAddr(t.value(columnAddress))
-		port, _ := strconv.ParseUint(t.value(columnPort), 10, 16)
-		if err != nil || address.Unmap() != server.address.Addr().Unmap() || uint16(port) != server.address.Port() {
-			return errors.New("has another address")
-		}
-	}
-	if t.value(columnAgent) != "0" {
-		return nil // an agent sets weight and state as it likes
-	}
-	weight := t.value(columnInitialWeight)
-	if server.whole {
-		weight = server.weight
-	}
-	if t.value(columnWeight) != weight {
-		return errors.New("has another weight")
-	}
-	admin, err := strconv.Atoi(t.value(columnAdmin))
-	if err != nil {
-		return nil // not shown by this version
-	}
-	disabled := admin&configuredMaintenance != 0
-	if server.whole {
-		disabled = server.disabled
-	}
-	if admin&forcedDrain != 0 || (admin&forcedMaintenance != 0) != disabled {
-		return errors.New("has another state")
-	}
-	return nil
 }

@@ -12,10 +12,6 @@ type snapshot struct {
 	state   api.State
 	plan    []byte
 	journal journal
-	// For whoever looks at the worker before the lock is theirs.
-	current *set
-	moved   movedServers
-	worker  workerID
 }
 
 // answer is the state as one caller wants it.
@@ -31,7 +27,7 @@ func (s *snapshot) answer(withPlan, verified bool) *api.State {
 // publish makes the present state readable without the lock.
 func (a *agent) publish() {
 	j := a.journal
-	next := &snapshot{journal: *j, current: a.current, moved: a.moved, worker: a.seen.worker(), state: api.State{
+	next := &snapshot{journal: *j, state: api.State{
 		APIVersion: api.Version, AgentVersion: a.config.Version, PlanSchemaVersion: api.PlanSchemaVersion,
 		AgentOps: a.agentOps(), Features: []string{api.FeatureInPlaceOps, api.FeatureFilePatch},
 		PodName: a.config.PodName, PodUID: a.config.PodUID, TemplateUID: j.TemplateUID,
