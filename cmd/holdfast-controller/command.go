@@ -34,7 +34,7 @@ func newCommand() *cobra.Command {
 			registry := prometheus.NewRegistry()
 			registry.MustRegister(
 				collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
-			c, err := controller.New(options, registry)
+			c, err := controller.New(command.Context(), options, registry)
 			if err != nil {
 				return err
 			}

@@ -108,7 +108,7 @@ type Parts struct {
 
 // New connects to the API server and reads the certificates for the agents. It
 // sends no request.
-func New(options Options, registry *prometheus.Registry) (*Controller, error) {
+func New(ctx context.Context, options Options, registry *prometheus.Registry) (*Controller, error) {
 	if err := options.Validate(); err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func New(options Options, registry *prometheus.Registry) (*Controller, error) {
 	if err != nil {
 		return nil, err
 	}
-	return Assemble(options, Parts{
-		Config: config, Agents: agents, Gate: gate.New(gate.Config{Binary: options.HAProxy, Dir: options.GateDir}),
-	}, registry)
+	checks := gate.New(gate.Config{Binary: options.HAProxy, Dir: options.GateDir})
+	checks.Sweep(ctx)
+	return Assemble(options, Parts{Config: config, Agents: agents, Gate: checks}, registry)
 }
 
 // Assemble makes a controller from its parts. Of the options it uses those that

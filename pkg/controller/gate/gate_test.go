@@ -244,3 +244,46 @@ func TestCheckSaysTheSameOfAFolderThatCannotBeMadeEachTime(t *testing.T) {
 		}
 	}
 }
+
+// TestSweep kills a process during its check, and finds out what the next removes.
+func TestSweep(t *testing.T) {
+	if dir := os.Getenv("GATE_DIR"); dir != "" {
+		g := New(Config{Binary: script(t, "while [ -e "+dir+" ]; do /bin/sleep 0.05; done"), Dir: dir})
+		_, _ = g.Check(t.Context(), output(listener))
+		return
+	}
+	dir := t.TempDir()
+	other := exec.Command(os.Args[0], "-test.run=^TestSweep$")
+	other.Env = append(os.Environ(), "GATE_DIR="+dir, "TMPDIR="+t.TempDir())
+	if err := other.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = other.Process.Kill(); _ = other.Wait() })
+	folders := func() []string {
+		found, _ := filepath.Glob(filepath.Join(dir, "*"))
+		return found
+	}
+	await(t, "the other's check", func() bool { return len(folders()) == 1 })
+	long := time.Now().Add(-2 * lockGrace)
+	if err := os.Chtimes(folders()[0], long, long); err != nil {
+		t.Fatal(err)
+	}
+	g := New(Config{Binary: haproxy(t), Dir: dir})
+	await(t, "the lock", func() bool {
+		lock, err := lockFolder(folders()[0])
+		if err == nil {
+			lock.Close()
+		}
+		return err != nil
+	})
+	if g.Sweep(t.Context()); len(folders()) != 1 {
+		t.Fatal("the folder of a check that goes on was removed")
+	}
+	if err := other.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = other.Wait()
+	if g.Sweep(t.Context()); len(folders()) != 0 {
+		t.Errorf("%v is left of a check that was killed", folders())
+	}
+}

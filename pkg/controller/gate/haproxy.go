@@ -47,15 +47,16 @@ func (g *Gate) version(ctx context.Context) (string, error) {
 
 // run checks the output in a folder that nobody else can read: it holds keys.
 func (g *Gate) run(ctx context.Context, output *checkpoint.Output) (verdict Verdict) {
-	dir, err := os.MkdirTemp(g.config.Dir, "holdfast-gate-")
+	private, err := newFolder(g.config.Dir)
 	if err != nil {
 		return Verdict{Outcome: Unknown, Message: "making the gate's folder in " + cmp.Or(g.config.Dir, os.TempDir()) + ": " + cause(err)}
 	}
 	defer func() {
-		if err := os.RemoveAll(dir); err != nil {
+		if err := private.remove(); err != nil {
 			verdict = Verdict{Outcome: Unknown, Message: "removing the gate's folder: " + cause(err)}
 		}
 	}()
+	dir := private.path
 	if err := write(dir, output); err != nil {
 		return Verdict{Outcome: Unknown, Message: "writing the output for its check: " + cause(err)}
 	}
