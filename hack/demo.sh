@@ -78,7 +78,7 @@ install() {
 	kube wait --for=condition=Established --timeout=30s crd --all >/dev/null
 	certificates
 	# First what the template reads, so that the first output is a complete one.
-	say "applying two web applications, and the list of denied addresses"
+	say "applying two web applications with their Ingresses, and the list of denied addresses"
 	kube apply --server-side --force-conflicts -k manifests/overlays/demo/web >/dev/null
 	rollout "$web" shop
 	rollout "$web" blog
@@ -119,9 +119,9 @@ wait_ready() {
 	done
 }
 
-# map_of_newest names the object that stores a map of the newest checkpoint.
-map_of_newest() {
-	kube -n "$fleet" get retainedcheckpoints -o jsonpath='{.items[?(@.status.position=="Newest")].status.artifacts[?(@.family=="Map")].object.name}'
+# routes_of_newest names the object that stores the newest checkpoint's map of routes.
+routes_of_newest() {
+	kube -n "$fleet" get retainedcheckpoints -o jsonpath='{.items[?(@.status.position=="Newest")].status.artifacts[?(@.name=="prefix.map")].object.name}'
 }
 
 show() {
@@ -149,7 +149,7 @@ Three things to try:
   1. Scale the proxies, and see the new pod become Ready:
        kubectl -n $fleet scale deployment/proxy --replicas=3
   2. Tamper with a stored map, and watch the verdict change (kubectl get rckpt -A -w in a second terminal):
-       kubectl -n $fleet patch hpmap $(map_of_newest) --type=merge -p '{"spec":{"entries":"tampered"}}'
+       kubectl -n $fleet patch hpmap $(routes_of_newest) --type=merge -p '{"spec":{"entries":"tampered"}}'
   3. Delete the leader, and see the other controller take over without a reload:
        kubectl -n $fleet delete pod \$(kubectl -n $fleet get lease edge-leader -o jsonpath='{.spec.holderIdentity}' | cut -d_ -f1)
 

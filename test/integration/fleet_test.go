@@ -34,10 +34,9 @@ func TestAChangedBackendReachesHAProxyAndBecomesTheNewestCheckpoint(t *testing.T
 
 func TestAChangedMapReachesHAProxyAndBecomesTheNewestCheckpoint(t *testing.T) {
 	before := mustNewest(t)
-	original := kube(t, "-n", fleet, "get", "haproxytemplateconfig", template, "-o", "jsonpath={.spec.maps.hosts\\.map.template}")
-	patchTemplate(t, "maps", "hosts.map", strings.TrimRight(original, "\n")+"\nnews.example blog\n")
+	kube(t, "-n", web, "create", "ingress", "news", "--class=holdfast", "--rule=news.example/*=blog:http")
 	defer func() {
-		patchTemplate(t, "maps", "hosts.map", original)
+		kube(t, "-n", web, "delete", "ingress", "news")
 		eventually(t, "the original map's checkpoint", recoverable)
 	}()
 	eventually(t, "the new host is served", func(ctx context.Context) error {
@@ -228,11 +227,6 @@ func reloads(counters string) string {
 		}
 	}
 	return strings.Join(kept, "")
-}
-
-func patchTemplate(t *testing.T, field, name, text string) {
-	t.Helper()
-	patchSpec(t, map[string]any{field: map[string]any{name: map[string]any{"template": text}}})
 }
 
 func setMainTemplate(t *testing.T, text string) {

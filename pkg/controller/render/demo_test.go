@@ -1,69 +1,78 @@
 package render
 
 import (
+	"encoding/json"
 	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	"sigs.k8s.io/yaml"
 
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 )
 
-func loadTemplate(t *testing.T, path string) *v1alpha1.HAProxyTemplateConfig {
+// demoTemplate is the Ingress library as the demo changes it, which is by a merge
+// patch: kustomize knows no other for a custom resource.
+func demoTemplate(t *testing.T) *v1alpha1.HAProxyTemplateConfig {
 	t.Helper()
-	raw, err := os.ReadFile(path)
+	read := func(path string) []byte {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		raw, err := yaml.YAMLToJSONStrict(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return raw
+	}
+	merged, err := jsonpatch.MergePatch(read(ingressTemplate), read(filepath.Join(demoManifests, "fleet/library.yaml")))
 	if err != nil {
 		t.Fatal(err)
 	}
 	out := &v1alpha1.HAProxyTemplateConfig{}
-	if err := yaml.UnmarshalStrict(raw, out); err != nil {
+	if err := json.Unmarshal(merged, out); err != nil {
 		t.Fatal(err)
 	}
 	return out
 }
 
-// object reads one object from YAML.
-func object(t *testing.T, text string) *unstructured.Unstructured {
-	t.Helper()
-	out := &unstructured.Unstructured{}
-	if err := yaml.Unmarshal([]byte(text), &out.Object); err != nil {
-		t.Fatal(err)
-	}
-	raw, err := out.MarshalJSON()
+const demoManifests = "../../../manifests/overlays/demo"
+
+// TestDemoPassesHAProxy is what users meet first: its own Ingresses, with the
+// Services and servers that a cluster would have for them.
+func TestDemoPassesHAProxy(t *testing.T) {
+	template := demoTemplate(t)
+	text, err := os.ReadFile(filepath.Join(demoManifests, "web/ingresses.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	// Through the API's decoder, so that numbers are what an informer holds.
-	if err := out.UnmarshalJSON(raw); err != nil {
+	snapshot := readObjects(t, text, template)
+	for _, ingress := range snapshot["ingresses"].Objects {
+		ingress.SetNamespace("web") // which its kustomization does
+	}
+	for name, kind := range smallSnapshot(t) {
+		if name != "certificates" {
+			snapshot[name] = Kind{IndexBy: template.Spec.WatchedResources[name].IndexBy, Objects: kind.Objects}
+		}
+	}
+	certificate, key := keyPair(t, "shop.example")
+	kind := snapshot["certificates"]
+	kind.Objects = append(kind.Objects, tlsSecret("web", "web-tls", certificate, key))
+	snapshot["certificates"] = kind
+	out, err := renderOnce(t, template, snapshot)
+	if err != nil {
 		t.Fatal(err)
 	}
-	return out
-}
-
-// demoDocuments are what the demo fetches.
-var demoDocuments = map[string]string{"blocklist": "192.0.2.1\n198.51.100.0/24\n"}
-
-func demoSnapshot(t *testing.T) Snapshot {
-	t.Helper()
-	list := func(texts ...string) (out []*unstructured.Unstructured) {
-		for _, text := range texts {
-			out = append(out, object(t, text))
+	for _, want := range []string{
+		"\n    http-request deny if { src 192.0.2.1 }\n", "\n    http-request deny if { src 198.51.100.0/24 }\n",
+		"server srv-10-244-0-5 10.244.0.5:8000", "server srv-10-244-0-6 10.244.0.6:8000", "ssl crt ssl/web_web-tls.pem",
+	} {
+		if !strings.Contains(string(out.Configuration), want) {
+			t.Errorf("the configuration lacks %q:\n%s", want, out.Configuration)
 		}
-		return out
 	}
-	return Snapshot{
-		"services": {Objects: list(
-			"{apiVersion: v1, kind: Service, metadata: {name: shop, namespace: web}, spec: {ports: [{name: http, port: 80}]}}",
-			"{apiVersion: v1, kind: Service, metadata: {name: blog, namespace: web}, spec: {ports: [{name: http, port: 80}]}}",
-		)},
-		"endpoints": {IndexBy: []string{`metadata.labels['kubernetes\.io/service-name']`}, Objects: list(
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: shop-2, namespace: web, labels: {kubernetes.io/service-name: shop}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.7], conditions: {ready: true}}, {addresses: [10.244.0.8], conditions: {ready: false}}]}",
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: shop-1, namespace: web, labels: {kubernetes.io/service-name: shop}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.5], conditions: {ready: true}}]}",
-			"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, metadata: {name: blog-1, namespace: web, labels: {kubernetes.io/service-name: blog}}, ports: [{name: http, port: 8000}], endpoints: [{addresses: [10.244.0.6], conditions: {ready: true}}]}",
-		)},
-		"certificates": {Objects: list(
-			"{apiVersion: v1, kind: Secret, type: kubernetes.io/tls, metadata: {name: web-tls, namespace: web}, data: {tls.crt: Y2VydGlmaWNhdGUgYnl0ZXMK, tls.key: dGhlIHByaXZhdGUga2V5IGJ5dGVzCg==}}",
-		)},
-	}
+	checkWithHAProxy(t, out)
 }

@@ -19,8 +19,8 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/plan"
 )
 
-// demoTemplate is the one users meet first; what the demo applies is tested.
-const demoTemplate = "../../../manifests/overlays/demo/fleet/template.yaml"
+// smallTemplate has a little of everything.
+const smallTemplate = "testdata/small/template.yaml"
 
 var update = flag.Bool("update", false, "rewrite golden files")
 
@@ -65,13 +65,13 @@ func renderOnce(t *testing.T, template *v1alpha1.HAProxyTemplateConfig, snapshot
 		return nil, err
 	}
 	if len(template.Spec.HTTPResources) > 0 {
-		r = r.With(demoDocuments)
+		r = r.With(smallDocuments)
 	}
 	return r.Render(t.Context(), snapshot)
 }
 
-func TestDemoRendersAsStored(t *testing.T) {
-	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
+func TestASmallTemplateRendersAsStored(t *testing.T) {
+	out, err := renderOnce(t, loadTemplate(t, smallTemplate), smallSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -79,7 +79,7 @@ func TestDemoRendersAsStored(t *testing.T) {
 	for _, a := range out.Artifacts {
 		files[a.RuntimePath] = a.Content
 	}
-	checkStored(t, "demo", files)
+	checkStored(t, "small", files)
 }
 
 // checkStored compares rendered files with those stored for a template.
@@ -106,24 +106,24 @@ func checkStored(t *testing.T, template string, files map[string][]byte) {
 }
 
 func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
-	r, err := Compile(loadTemplate(t, demoTemplate))
+	r, err := Compile(loadTemplate(t, smallTemplate))
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, err := r.With(demoDocuments).Render(t.Context(), demoSnapshot(t))
+	first, err := r.With(smallDocuments).Render(t.Context(), smallSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
 	for i := range 100 {
-		snapshot := demoSnapshot(t)
+		snapshot := smallSnapshot(t)
 		for _, kind := range snapshot {
 			rand.Shuffle(len(kind.Objects), func(a, b int) { kind.Objects[a], kind.Objects[b] = kind.Objects[b], kind.Objects[a] })
 		}
 		// Another Renderer too, so that nothing hides in its maps.
-		if r, err = Compile(loadTemplate(t, demoTemplate)); err != nil {
+		if r, err = Compile(loadTemplate(t, smallTemplate)); err != nil {
 			t.Fatal(err)
 		}
-		again, err := r.With(demoDocuments).Render(t.Context(), snapshot)
+		again, err := r.With(smallDocuments).Render(t.Context(), snapshot)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestEqualInputsInAnyOrderGiveEqualBytes(t *testing.T) {
 // TestSectionsTileTheConfiguration recomputes what a reader of a checkpoint
 // checks, with nothing of the code under test.
 func TestSectionsTileTheConfiguration(t *testing.T) {
-	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
+	out, err := renderOnce(t, loadTemplate(t, smallTemplate), smallSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,12 +174,12 @@ func TestSectionsTileTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestDemoPassesHAProxy(t *testing.T) {
+func TestASmallTemplatePassesHAProxy(t *testing.T) {
 	binary, err := exec.LookPath("haproxy")
 	if err != nil {
 		t.Skip("needs the haproxy binary")
 	}
-	out, err := renderOnce(t, loadTemplate(t, demoTemplate), demoSnapshot(t))
+	out, err := renderOnce(t, loadTemplate(t, smallTemplate), smallSnapshot(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -204,7 +204,7 @@ func TestDemoPassesHAProxy(t *testing.T) {
 	cmd := exec.Command(binary, "-c", "-dr", "-f", "haproxy.cfg")
 	cmd.Dir, cmd.Env = dir, []string{"POD_IP=127.0.0.1"}
 	if answer, err := cmd.CombinedOutput(); err != nil {
-		t.Errorf("haproxy refuses the demo: %v\n%s", err, answer)
+		t.Errorf("haproxy refuses it: %v\n%s", err, answer)
 	}
 }
 
