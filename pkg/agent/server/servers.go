@@ -12,6 +12,7 @@ import (
 
 // configured is a server line, as far as it can be read without HAProxy.
 type configured struct {
+	serverKey
 	address netip.AddrPort
 	known   bool // false: a name, a variable, a socket; only that it exists is known
 	// weight and disabled are what the line asks for, if whole: otherwise the
@@ -24,18 +25,36 @@ type configured struct {
 // backends are the servers of a configuration. A pod may have thousands, and they
 // are read at every apply in place, so they lie in one list.
 type backends struct {
-	open  map[string]bool // by name of the backend; true: it may have servers that no line names
-	list  []configured
-	index map[serverKey]int
+	open map[string]bool // by name of the backend; true: it may have servers that no line names
+	list []configured    // in the order of the lines, which is HAProxy's, too
+	// index is made when something is not where it is looked for first.
+	index func() map[serverKey]int
 }
 
 type serverKey struct{ backend, server string }
+
+// find looks for a server, first at the place where it should be.
+func (b *backends) find(backend, server []byte, at int) (int, bool) {
+	if at < len(b.list) && b.list[at].backend == string(backend) && b.list[at].server == string(server) {
+		return at, true
+	}
+	i, ok := b.index()[serverKey{string(backend), string(server)}]
+	return i, ok
+}
 
 // configuredServers reads the server lines of a configuration. It reports false
 // when conditions decide what is in force, which only HAProxy can tell.
 func configuredServers(config string) (*backends, bool) {
 	lines := strings.Count(config, "server ") // hardly more than there are servers
-	found := &backends{open: make(map[string]bool), list: make([]configured, 0, lines), index: make(map[serverKey]int, lines)}
+	found := &backends{open: make(map[string]bool), list: make([]configured, 0, lines)}
+	found.index = sync.OnceValue(func() map[serverKey]int {
+		index := make(map[serverKey]int, len(found.list))
+		for i, server := range found.list {
+			index[server.serverKey] = i
+		}
+		return index
+	})
+	var fields []string
 	harmless := true // no default-server line changes weights and states
 	current := ""    // the backend that lines belong to, if any
 	for line := range strings.Lines(config) {
@@ -58,9 +77,8 @@ func configuredServers(config string) (*backends, bool) {
 			harmless = false
 		case current == "":
 		case word == "server":
-			if fields := strings.Fields(line); len(fields) > 2 {
-				found.index[serverKey{current, fields[1]}] = len(found.list)
-				found.list = append(found.list, readServer(fields))
+			if fields = slices.AppendSeq(fields[:0], strings.FieldsSeq(line)); len(fields) > 2 {
+				found.list = append(found.list, readServer(current, fields))
 			}
 		case word == "server-template":
 			found.open[current] = true
@@ -90,9 +108,9 @@ func readServers(config func() ([]byte, error)) serverReader {
 }
 
 // readServer reads one server line.
-func readServer(fields []string) configured {
+func readServer(backend string, fields []string) configured {
 	address, err := netip.ParseAddrPort(fields[2])
-	server := configured{address: address, known: err == nil, weight: "1", whole: true}
+	server := configured{serverKey: serverKey{backend, fields[1]}, address: address, known: err == nil, weight: "1", whole: true}
 	for i := 3; i < len(fields) && !strings.HasPrefix(fields[i], "#"); i++ {
 		switch word := fields[i]; {
 		case word == "weight" && i+1 < len(fields):
@@ -116,24 +134,22 @@ func isHarmless(words []string) bool {
 
 // hasServers reports that a line of the backend names a server.
 func (b *backends) hasServers(backend string) bool {
-	for key := range b.index {
-		if key.backend == backend {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.list, func(server configured) bool { return server.backend == backend })
 }
 
-// addDiffering adds the backends whose server lines are not the same in both.
+// addDiffering adds the backends whose server lines are not the same in both, and
+// what lies between those: it only skips what both begin and end with.
 func (b *backends) addDiffering(from *backends, found map[string]bool) {
-	for key, i := range b.index {
-		if k, ok := from.index[key]; !ok || from.list[k] != b.list[i] {
-			found[key.backend] = true
-		}
+	mine, theirs := b.list, from.list
+	for len(mine) > 0 && len(theirs) > 0 && mine[0] == theirs[0] {
+		mine, theirs = mine[1:], theirs[1:]
 	}
-	for key := range from.index {
-		if _, ok := b.index[key]; !ok {
-			found[key.backend] = true
+	for len(mine) > 0 && len(theirs) > 0 && mine[len(mine)-1] == theirs[len(theirs)-1] {
+		mine, theirs = mine[:len(mine)-1], theirs[:len(theirs)-1]
+	}
+	for _, between := range [][]configured{mine, theirs} {
+		for _, server := range between {
+			found[server.backend] = true
 		}
 	}
 	for name, open := range b.open {

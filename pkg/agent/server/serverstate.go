@@ -39,6 +39,7 @@ type serverTable struct {
 	at     [columnCount]int // where a column is; -1: not in this version
 	width  int
 	fields [][]byte
+	next   int // where the next row's server line should be
 	spare  []byte
 }
 
@@ -101,9 +102,9 @@ func checkServers(answer io.Reader, want *backends, named string) error {
 	case named != "" && want.hasServers(named) && !shown[named]:
 		return &driftError{what: "backend " + named + ": has no servers"}
 	}
-	for key, i := range want.index {
-		if !seen[i] && shown[key.backend] {
-			return &driftError{what: fmt.Sprintf("server %s/%s is not there", key.backend, key.server)}
+	for i, server := range want.list {
+		if !seen[i] && shown[server.backend] {
+			return &driftError{what: fmt.Sprintf("server %s/%s is not there", server.backend, server.server)}
 		}
 	}
 	return nil
@@ -119,11 +120,11 @@ func (t *serverTable) hold(want *backends, shown map[string]bool, seen []bool) e
 	if !shown[string(backend)] {
 		shown[string(backend)] = true
 	}
-	i, ok := want.index[serverKey{string(backend), string(name)}]
+	i, ok := want.find(backend, name, t.next)
 	var server configured
 	switch {
 	case ok:
-		seen[i], server = true, want.list[i]
+		seen[i], server, t.next = true, want.list[i], i+1
 	case !open:
 		return &driftError{what: fmt.Sprintf("server %s/%s: is not in the configuration", backend, name)}
 	}
