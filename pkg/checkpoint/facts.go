@@ -1,6 +1,9 @@
 package checkpoint
 
-import "strings"
+import (
+	"strings"
+	"unique"
+)
 
 // CheckpointFacts is what remains of a checkpoint once it has been read: a few
 // KiB whatever its size, and no content. It holds no reference into what it was
@@ -82,7 +85,7 @@ func (f *ChildFacts) object() string { return objectName(f.Kind, f.Name) }
 // keep is a copy of the meta data without what no check needs.
 func (m Meta) keep() Meta {
 	kept := m
-	kept.Namespace, kept.Name = strings.Clone(m.Namespace), strings.Clone(m.Name)
+	kept.Namespace, kept.Name = common(m.Namespace), strings.Clone(m.Name)
 	kept.UID, kept.ResourceVersion = strings.Clone(m.UID), strings.Clone(m.ResourceVersion)
 	kept.Owners = nil
 	for _, o := range m.Owners {
@@ -90,7 +93,7 @@ func (m Meta) keep() Meta {
 			continue
 		}
 		o.APIVersion, o.Kind = interned(o.APIVersion), interned(o.Kind)
-		o.Name, o.UID = strings.Clone(o.Name), strings.Clone(o.UID)
+		o.Name, o.UID = common(o.Name), common(o.UID)
 		kept.Owners = append(kept.Owners, o)
 	}
 	return kept
@@ -107,6 +110,10 @@ func interned(text string) string {
 	}
 	return strings.Clone(text)
 }
+
+// common is a copy of a text that is the same in thousands of objects: of one
+// template, its paths, its pods. All of them share it.
+func common(text string) string { return unique.Make(text).Value() }
 
 // sameOrClone is text without memory of its own where it equals one of others.
 func sameOrClone(text string, others ...string) string {
@@ -155,10 +162,10 @@ func keepEntries(entries []PodEntry, checksum, planID string) []PodEntry {
 	}
 	kept := make([]PodEntry, 0, len(entries))
 	for _, e := range entries {
-		e.PodName, e.PodUID, e.PodRuntimeID = strings.Clone(e.PodName), strings.Clone(e.PodUID), strings.Clone(e.PodRuntimeID)
+		e.PodName, e.PodUID, e.PodRuntimeID = common(e.PodName), common(e.PodUID), common(e.PodRuntimeID)
 		e.Checksum, e.AppliedPlanID = sameOrClone(e.Checksum, checksum), sameOrClone(e.AppliedPlanID, planID)
 		e.RunningPlanID, e.WorkerOpsPlanID = sameOrClone(e.RunningPlanID, planID), sameOrClone(e.WorkerOpsPlanID, planID)
-		e.Mode, e.LastError = strings.Clone(e.Mode), shortened(e.LastError)
+		e.Mode, e.LastError = common(e.Mode), shortened(e.LastError)
 		kept = append(kept, e)
 	}
 	return kept

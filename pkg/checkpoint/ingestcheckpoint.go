@@ -19,7 +19,7 @@ func IngestCheckpoint(s *StoredCheckpoint) *CheckpointFacts {
 func readCheckpoint(s *StoredCheckpoint, budget *Budget) (*CheckpointFacts, []byte, *payload) {
 	f := &CheckpointFacts{
 		Meta:     s.Meta.keep(),
-		Path:     strings.Clone(s.Path),
+		Path:     common(s.Path),
 		Checksum: strings.Clone(s.Checksum),
 	}
 	f.References = s.References.keep(f.Namespace)
@@ -122,7 +122,7 @@ func (f *CheckpointFacts) checkDescriptors(p *payload) {
 	names := make(map[string]string)
 	f.Descriptors = make([]Descriptor, 0, len(p.descriptors))
 	for i, d := range p.descriptors {
-		d.Path = strings.Clone(d.Path)
+		d.Path = common(d.Path)
 		// Names are base names of paths or paths themselves, and runtime paths their ends.
 		d.Name, d.RuntimePath = partOrClone(d.Name, d.Path), partOrClone(d.RuntimePath, d.Path)
 		f.Descriptors = append(f.Descriptors, d)

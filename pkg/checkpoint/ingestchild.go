@@ -23,8 +23,8 @@ func readChild(s *StoredChild, budget *Budget) (*ChildFacts, []byte) {
 		Meta:     s.Meta.keep(),
 		Kind:     interned(s.Kind),
 		Family:   s.Family,
-		Path:     strings.Clone(s.Path),
-		FileName: strings.Clone(s.FileName),
+		Path:     common(s.Path),
+		FileName: common(s.FileName),
 		findings: slices.Clone(s.Problems),
 	}
 	f.checkShape(s)

@@ -54,7 +54,7 @@ func (f *CheckpointFacts) keepPlan(p *payload) {
 	for _, file := range p.decoded.Plan.Files {
 		path, ok := runtimePaths[file.Path]
 		if !ok {
-			path = strings.Clone(file.Path)
+			path = common(file.Path)
 		}
 		f.files = append(f.files, planFile{path: path, digest: strings.Clone(file.Digest), size: file.Size})
 	}
