@@ -29,7 +29,7 @@ func newConfig() *genericapiserver.Config {
 	config.OpenAPIV3Config.Info.Title = title
 
 	config.BuildHandlerChainFunc = func(handler http.Handler, c *genericapiserver.Config) http.Handler {
-		return genericapiserver.DefaultBuildHandlerChain(inChunks(handler), c)
+		return genericapiserver.DefaultBuildHandlerChain(forLists(handler), c)
 	}
 	config.ShutdownWatchTerminationGracePeriod = watchTerminationGracePeriod
 	return config
