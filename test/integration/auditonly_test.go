@@ -24,7 +24,7 @@ const (
 // either form, and kube-apiserver has noted no write of it: none at all with one
 // replica, and none but to its own Lease and EndpointSlice with two.
 func TestAuditOnlyBesideHAPTIC(t *testing.T) {
-	besideHAPTIC(t)
+	besideHAPTIC(t, "create", "--field-manager=helm")
 	giveCertificates(t, system, map[string]string{"holdfast-apiserver-serving": "holdfast-apiserver." + system + ".svc"})
 	kube(t, "create", "namespace", hapticNamespace)
 	older := (&hapticRelease{t: t, template: olderTemplate}).store()

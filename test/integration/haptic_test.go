@@ -22,10 +22,13 @@ const (
 	clusterLimit = 2 * time.Minute
 )
 
+// hapticDefinitions are custom resource definitions in the shape of HAPTIC's.
+const hapticDefinitions = "testdata/haptic/definitions.yaml"
+
 // besideHAPTIC makes the test run on a cluster of its own, in which an
-// installation of HAPTIC has its custom resource definitions: created as Helm
-// creates them.
-func besideHAPTIC(t *testing.T) {
+// installation of HAPTIC has its custom resource definitions. How says how kubectl
+// brings them there.
+func besideHAPTIC(t *testing.T, how ...string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "holdfast-it-")
 	if err != nil {
@@ -46,12 +49,7 @@ func besideHAPTIC(t *testing.T) {
 	if out, err := cluster(ctx, "up", "--bin", os.Getenv("HOLDFAST_BIN"), "--require", "haproxy").CombinedOutput(); err != nil {
 		t.Fatalf("starting a cluster: %v: %s", err, out)
 	}
-	createDefinitions(t)
-}
-
-func createDefinitions(t *testing.T) {
-	t.Helper()
-	kube(t, "create", "--field-manager=helm", "-f", "testdata/haptic/definitions.yaml")
+	kube(t, append(how, "-f", hapticDefinitions)...)
 	kube(t, "wait", "--for=condition=Established", "--timeout=30s", "crd", "--all")
 }
 
