@@ -43,9 +43,7 @@ func TestAuditOnlyBesideHAPTIC(t *testing.T) {
 	})
 	t.Run("two replicas write their own Lease and EndpointSlice", func(t *testing.T) {
 		auditOnly(t, "components/high-availability")
-		kube(t, "-n", system, "delete", "endpoints", "holdfast-apiserver", "--ignore-not-found")
-		kube(t, "-n", system, "delete", "endpointslices", "-l",
-			"kubernetes.io/service-name=holdfast-apiserver,endpointslice.kubernetes.io/managed-by!=holdfast-apiserver")
+		forgetOneReplica(t)
 		showAll(t, wanted)
 		kube(t, "-n", system, "rollout", "restart", "deployment/holdfast-apiserver")
 		rollOut(t)
