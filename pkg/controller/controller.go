@@ -216,8 +216,11 @@ func (c *Controller) Work(ctx context.Context) error {
 }
 
 func (c *Controller) serve(ctx, life context.Context) error {
-	if err := c.awaitKinds(ctx); err != nil {
-		return nil // stopped before there was anything to do
+	if err := c.preflight(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil // stopped before there was anything to do
+		}
+		return err
 	}
 	stopWatching, err := c.watch(ctx, life)
 	defer stopWatching()
@@ -227,8 +230,9 @@ func (c *Controller) serve(ctx, life context.Context) error {
 	if ctx.Err() != nil {
 		return nil
 	}
-	c.health.set(componentStart, "")
-	c.health.setReady(true)
+	if err := c.readPods(); err != nil {
+		return err
+	}
 	return c.follow(ctx)
 }
 

@@ -24,5 +24,9 @@
 // from the retained checkpoint (package recovery). Its first accepted render
 // ends that, before it becomes the intent.
 //
+// A process does not start over another product's definitions, beside its
+// controller, or under its Lease. It ends then with a RefusalError and has written
+// nothing. Only what was found is a reason, never a question without an answer.
+//
 // Its limit: one template per process.
 package controller

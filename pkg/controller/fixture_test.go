@@ -48,6 +48,8 @@ type installation struct {
 	gate   Gate
 	// documents answers for every server that httpResources name.
 	documents http.RoundTripper
+	// described changes what the API server says of the stored kinds.
+	described func(document map[string]any)
 	pods      int
 	ended     []func()
 }
@@ -88,7 +90,7 @@ func (in *installation) start(name string) *process {
 	in.t.Helper()
 	c, err := Assemble(
 		Options{Namespace: namespace, Template: tplName, Identity: name, AgentPort: 9444},
-		Parts{Config: in.server.Config(name), Agents: in.fleet, Gate: in.gate, Documents: in.documents}, prometheus.NewRegistry())
+		Parts{Config: in.config(name), Agents: in.fleet, Gate: in.gate, Documents: in.documents}, prometheus.NewRegistry())
 	in.must(err)
 	logger := klog.Logger{}
 	if os.Getenv("HOLDFAST_TEST_LOG") != "" {

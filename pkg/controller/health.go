@@ -53,6 +53,12 @@ func (h *health) set(component, problem string) {
 	h.components[component] = componentHealth{Healthy: problem == "", Error: problem}
 }
 
+// started ends the start.
+func (h *health) started() {
+	h.set(componentStart, "")
+	h.setReady(true)
+}
+
 func (h *health) setReady(ready bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

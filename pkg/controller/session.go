@@ -35,7 +35,8 @@ func sessionKey(template *v1alpha1.HAProxyTemplateConfig) (string, error) {
 }
 
 // follow holds a session for the template as it is, until ctx ends. A template
-// that is not there yet, or no longer, is waited for.
+// that is not there yet, or no longer, is waited for. The process is ready from
+// here on, unless somebody else leads the template.
 func (c *Controller) follow(ctx context.Context) error {
 	var running *session
 	for {
@@ -58,8 +59,12 @@ func (c *Controller) follow(ctx context.Context) error {
 			return nil
 		}
 		if running == nil && template != nil {
+			if err := c.readHolder(ctx, template); err != nil {
+				return err
+			}
 			running = c.begin(ctx, key, template)
 		}
+		c.health.started()
 		if running == nil && template == nil {
 			c.health.set(componentElection, "the template does not exist")
 			klog.FromContext(ctx).Info("Waited for the template to be created")

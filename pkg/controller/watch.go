@@ -31,12 +31,17 @@ var storedResources = []string{
 }
 
 // awaitKinds waits until every stored kind is installed, and says which are not.
-func (c *Controller) awaitKinds(ctx context.Context) error {
+// Then accept is asked, again and again until it agrees or refuses for good.
+func (c *Controller) awaitKinds(ctx context.Context, accept func(context.Context, []metav1.APIResource) error) error {
 	last := ""
 	for {
-		err := c.findKinds(ctx)
+		served, err := c.findKinds(ctx)
 		if err == nil {
-			return nil
+			err = accept(ctx, served)
+		}
+		var refused *RefusalError
+		if err == nil || errors.As(err, &refused) {
+			return err
 		}
 		if problem := err.Error(); problem != last {
 			last = problem
@@ -51,13 +56,14 @@ func (c *Controller) awaitKinds(ctx context.Context) error {
 	}
 }
 
-func (c *Controller) findKinds(ctx context.Context) error {
+// findKinds gives everything that is served in our group.
+func (c *Controller) findKinds(ctx context.Context) ([]metav1.APIResource, error) {
 	ctx, cancel := context.WithTimeout(ctx, kindsRetry)
 	defer cancel()
 	version := v1alpha1.SchemeGroupVersion.String()
 	list, err := c.discovery.ServerResourcesForGroupVersionWithContext(ctx, version)
 	if err != nil {
-		return fmt.Errorf("stored kinds of %s: %w", version, err)
+		return nil, fmt.Errorf("stored kinds of %s: %w", version, err)
 	}
 	var missing []string
 	for _, name := range storedResources {
@@ -66,9 +72,9 @@ func (c *Controller) findKinds(ctx context.Context) error {
 		}
 	}
 	if len(missing) > 0 {
-		return fmt.Errorf("stored kinds of %s are not installed: %s", version, strings.Join(missing, ", "))
+		return nil, fmt.Errorf("stored kinds of %s are not installed: %s", version, strings.Join(missing, ", "))
 	}
-	return nil
+	return list.APIResources, nil
 }
 
 // watch starts everything that outlives terms. What it started has ended when

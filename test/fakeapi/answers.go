@@ -51,7 +51,7 @@ func (r *runner) learn(value any) {
 			if key == "uid" && text != "" {
 				number(r.uids, text, "uid")
 			}
-			if _, object := v["uid"]; object && key == "resourceVersion" {
+			if _, object := v["uid"].(string); object && key == "resourceVersion" {
 				number(r.versions, text, "rv")
 			}
 			r.learn(v[key])

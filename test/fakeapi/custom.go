@@ -14,6 +14,7 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/objectmeta"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresource"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,6 +22,7 @@ import (
 	kuberuntime "k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/managedfields"
 	"sigs.k8s.io/yaml"
 )
 
@@ -101,7 +103,11 @@ func customKind(crd *apiextensionsv1.CustomResourceDefinition, version *apiexten
 	}
 	made := customresource.NewStrategy(typer{}, true, k.gvk, validator, statusValidator, schemaOf, status, nil, version.SelectableFields)
 	k.strategy, k.statusStrategy = made, customresource.NewStatusStrategy(made)
-	converter, err := customConverter(crd, version.Name)
+	if k.described, err = builder.BuildOpenAPIV3(crd, version.Name, builder.Options{}); err != nil {
+		return nil, fmt.Errorf("describing %s: %w", crd.Name, err)
+	}
+	// It knows lists that are maps, and what is atomic, from the description.
+	converter, err := managedfields.NewTypeConverter(k.described.Components.Schemas, crd.Spec.PreserveUnknownFields)
 	if err != nil {
 		return nil, err
 	}

@@ -1,16 +1,20 @@
 package fakeapi
 
 import (
+	"encoding/json"
 	"net/http"
 	"slices"
 	"strings"
 
+	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kube-openapi/pkg/spec3"
 )
 
-// discover answers what is served where, and 404 for everything else. Only
-// the unaggregated form is known; clients fall back to it by themselves.
+// discover answers what is served where and how it is described, and 404 for
+// everything else. Only the unaggregated form of the first is known; clients
+// fall back to it by themselves.
 func (s *Server) discover(r *request) (answer, error) {
 	if r.Resource != "" && s.kinds.builtInGroup(r.Group) {
 		return answer{}, unknownPath()
@@ -22,6 +26,10 @@ func (s *Server) discover(r *request) (answer, error) {
 	segments := strings.Split(path, "/")
 	var body any
 	switch {
+	case len(segments) == 5 && strings.HasPrefix(path, "openapi/v3/apis/"):
+		if document, ok := s.kinds.descriptions[schema.GroupVersion{Group: segments[3], Version: segments[4]}]; ok {
+			return answer{code: http.StatusOK, contentType: jsonType, body: document}, nil
+		}
 	case path == "api":
 		body = metav1.APIVersions{
 			TypeMeta: metav1.TypeMeta{Kind: "APIVersions"}, Versions: []string{"v1"},
@@ -78,4 +86,23 @@ func (ks *kinds) resources(gv schema.GroupVersion) *metav1.APIResourceList {
 		}
 	}
 	return list
+}
+
+// describe makes the documents that the real server makes of the same CRDs.
+func describe(custom []*kind) (map[schema.GroupVersion][]byte, error) {
+	parts := map[schema.GroupVersion][]*spec3.OpenAPI{}
+	for _, k := range custom {
+		parts[k.gvk.GroupVersion()] = append(parts[k.gvk.GroupVersion()], k.described)
+	}
+	documents := map[schema.GroupVersion][]byte{}
+	for version, described := range parts {
+		merged, err := builder.MergeSpecsV3(described...)
+		if err != nil {
+			return nil, err
+		}
+		if documents[version], err = json.Marshal(merged); err != nil {
+			return nil, err
+		}
+	}
+	return documents, nil
 }

@@ -17,7 +17,7 @@
 //
 // What differs from the real server, on purpose:
 //   - Every namespace exists. There is no authorization, admission, quota,
-//     warning header, OpenAPI or aggregated discovery.
+//     warning header or aggregated discovery, and OpenAPI of our CRDs alone.
 //   - UIDs and generated names are counted instead of drawn, so that a
 //     simulation can be repeated.
 //   - Garbage is collected when a test says so (Options.AutoGC, CollectGarbage),

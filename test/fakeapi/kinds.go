@@ -12,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/managedfields"
 	"k8s.io/apiserver/pkg/registry/rest"
+	"k8s.io/kube-openapi/pkg/spec3"
 )
 
 // strategy is what the real server asks of a resource.
@@ -36,9 +37,11 @@ type kind struct {
 	empty          func() runtime.Object
 	decode         func(body []byte) (runtime.Object, error)
 	managers       map[string]*managedfields.FieldManager
-	fields         func(o *stored) fields.Set
-	fieldNames     map[string]bool
-	listHead       []byte
+	// described is the kind in OpenAPI, of a custom resource only.
+	described  *spec3.OpenAPI
+	fields     func(o *stored) fields.Set
+	fieldNames map[string]bool
+	listHead   []byte
 	// itemHead is what built-in objects carry alone but not in a list.
 	itemHead []byte
 }
@@ -104,6 +107,8 @@ func (k *kind) bookmark(version string, annotations map[string]string) []byte {
 type kinds struct {
 	all   []*kind
 	byGVR map[schema.GroupVersionResource]*kind
+	// descriptions are OpenAPI documents, by group and version.
+	descriptions map[schema.GroupVersion][]byte
 }
 
 func (ks *kinds) find(group, version, resource string) *kind {
@@ -125,6 +130,9 @@ var loadKinds = sync.OnceValue(func() *kinds {
 	for _, k := range ks.all {
 		k.finish()
 		ks.byGVR[k.gvr] = k
+	}
+	if ks.descriptions, err = describe(custom); err != nil {
+		panic(fmt.Errorf("describing our CRDs: %w", err))
 	}
 	return ks
 })

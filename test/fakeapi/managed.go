@@ -6,8 +6,6 @@ import (
 	"strings"
 	"unicode"
 
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
-	"k8s.io/apiextensions-apiserver/pkg/controller/openapi/builder"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -78,15 +76,6 @@ func manageFields(k *kind, converter managedfields.TypeConverter) error {
 
 func builtInConverter() managedfields.TypeConverter {
 	return applyconfigurations.NewTypeConverter(scheme.Scheme)
-}
-
-// customConverter knows lists that are maps, and what is atomic, from the CRD.
-func customConverter(crd *apiextensionsv1.CustomResourceDefinition, version string) (managedfields.TypeConverter, error) {
-	spec, err := builder.BuildOpenAPIV3(crd, version, builder.Options{})
-	if err != nil {
-		return nil, fmt.Errorf("building the schema of %s: %w", crd.Name, err)
-	}
-	return managedfields.NewTypeConverter(spec.Components.Schemas, crd.Spec.PreserveUnknownFields)
 }
 
 // managerOf is who owns what a request writes: the named manager, or else the

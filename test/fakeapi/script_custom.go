@@ -98,6 +98,8 @@ func (s Step) until(code int) Step {
 func discoverySteps() []Step {
 	return []Step{
 		get("the group's resources are discovered", "/apis/haproxy-haptic.org/v1alpha1").without("storageVersionHash", "verbs"),
+		get("our kinds are described with what they keep", "/openapi/v3/apis/haproxy-haptic.org/v1alpha1").
+			without("paths", "info", "description", "io.k8s.apimachinery.pkg.apis.meta.v1.DeleteOptions"),
 		get("an unknown group is not found", "/apis/nobody.example/v1"),
 		get("an unknown resource of our group is not found", ours+"haproxynothings"),
 		get("an unknown resource of the core group is not found", core+"nothings"),

@@ -3,7 +3,8 @@
 // agents, HAProxy, kubectl), and then does to it what an operator would.
 //
 // The tests share one demo and run one after another; each leaves the fleet as
-// it found it. They need the binaries in the folder HOLDFAST_BIN names. Two API
-// servers are tried with a few watches and one rollout; -ha.watches=100
-// -ha.rolls=3 try what is promised.
+// it found it. What is tried beside HAPTIC has a cluster of its own, in which
+// HAPTIC's definitions are. They need the binaries in the folder HOLDFAST_BIN
+// names. Two API servers are tried with a few watches and one rollout;
+// -ha.watches=100 -ha.rolls=3 try what is promised.
 package integration

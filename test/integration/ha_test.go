@@ -47,30 +47,23 @@ func TestTwoReplicasAnswerAsOne(t *testing.T) {
 // beHighlyAvailable puts the component over the demo, and takes it back.
 func beHighlyAvailable(t *testing.T) {
 	t.Helper()
-	overlay := t.TempDir()
-	manifests, err := filepath.Abs("../../manifests")
-	if err != nil {
-		t.Fatal(err)
-	}
-	relative, err := filepath.Rel(overlay, manifests)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kustomization := fmt.Sprintf("resources: [%[1]s/overlays/demo]\ncomponents: [%[1]s/components/high-availability]\n", relative)
-	if err := os.WriteFile(filepath.Join(overlay, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { beAlone(t, filepath.Join(manifests, "overlays/demo")) })
+	overlay := kustomized(t, []string{"overlays/demo"}, []string{"components/high-availability"})
+	t.Cleanup(func() { beAlone(t, "../../manifests/overlays/demo") })
 	kube(t, "apply", "--server-side", "--force-conflicts", "-k", overlay)
 	rollOut(t)
-	// What docs/install.md tells to do when coming from one replica.
-	kube(t, "-n", system, "delete", "endpoints", "holdfast-apiserver", "--ignore-not-found")
-	kube(t, "-n", system, "delete", "endpointslices", "-l",
-		"kubernetes.io/service-name=holdfast-apiserver,endpointslice.kubernetes.io/managed-by!=holdfast-apiserver")
+	forgetOneReplica(t)
 	eventually(t, "clients are led to one of two replicas", func(ctx context.Context) error {
 		_, err := active(ctx)
 		return err
 	})
+}
+
+// forgetOneReplica is what docs/install.md tells to do when coming from one.
+func forgetOneReplica(t *testing.T) {
+	t.Helper()
+	kube(t, "-n", system, "delete", "endpoints", "holdfast-apiserver", "--ignore-not-found")
+	kube(t, "-n", system, "delete", "endpointslices", "-l",
+		"kubernetes.io/service-name=holdfast-apiserver,endpointslice.kubernetes.io/managed-by!=holdfast-apiserver")
 }
 
 // beAlone makes the demo what the other tests expect.

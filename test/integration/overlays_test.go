@@ -50,20 +50,8 @@ func TestOverlaysAreAccepted(t *testing.T) {
 // TestAuditOnlyReadsAlone: beside an installation of HAPTIC nothing is granted
 // that could change it, and without Secrets nothing that could read one.
 func TestAuditOnlyReadsAlone(t *testing.T) {
-	without := t.TempDir()
-	overlay, err := filepath.Abs("../../manifests")
-	if err != nil {
-		t.Fatal(err)
-	}
-	base, err := filepath.Rel(without, overlay)
-	if err != nil {
-		t.Fatal(err)
-	}
-	kustomization := "resources: [" + filepath.Join(base, "overlays/audit-only") + "]\ncomponents: [" + filepath.Join(base, "components/without-secrets") + "]\n"
-	if err := os.WriteFile(filepath.Join(without, "kustomization.yaml"), []byte(kustomization), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	for folder, secrets := range map[string]bool{filepath.Join(overlay, "overlays/audit-only"): true, without: false} {
+	without := kustomized(t, []string{"overlays/audit-only"}, []string{"components/without-secrets"})
+	for folder, secrets := range map[string]bool{"../../manifests/overlays/audit-only": true, without: false} {
 		objects := build(t, folder)
 		reads := false
 		for _, object := range objects {

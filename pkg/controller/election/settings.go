@@ -3,6 +3,7 @@ package election
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -72,6 +73,13 @@ type Settings struct {
 // count a transition.
 func NewIdentity(podName string) string {
 	return podName + "_" + uuid.NewString()
+}
+
+// IsIdentity tells whether an identity is of the form that NewIdentity makes. A
+// pod's name, by which other controllers stand for election, never is.
+func IsIdentity(holder string) bool {
+	cut := strings.LastIndexByte(holder, '_')
+	return cut > 0 && uuid.Validate(holder[cut+1:]) == nil
 }
 
 // SettingsFor reads a template's settings, with defaults.

@@ -1,6 +1,7 @@
 package controlplane
 
 import (
+	"fmt"
 	"os"
 
 	"k8s.io/component-base/cli"
@@ -15,8 +16,13 @@ import (
 
 // RunAPIServer runs kube-apiserver and answers its exit code.
 func RunAPIServer(dir state.Dir) int {
+	audit, err := auditFlags(dir)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
 	cmd := apiserver.NewAPIServerCommand()
-	cmd.SetArgs(apiServerFlags(pki.In(dir.Path("pki"))))
+	cmd.SetArgs(append(apiServerFlags(pki.In(dir.Path("pki"))), audit...))
 	return cli.Run(cmd)
 }
 

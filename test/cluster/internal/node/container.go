@@ -246,10 +246,14 @@ func (c *container) ended(running *process.Process, o outcome) {
 	if exit.Code == 0 {
 		reason = "Completed"
 	}
+	message := o.message
+	if message == "" {
+		message = c.lastWords(exit.Code)
+	}
 	c.set(func() {
 		c.ready, c.started, c.process = false, false, nil
 		c.state = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{
-			ExitCode: int32(exit.Code), Signal: int32(exit.Signal), Reason: reason, Message: o.message,
+			ExitCode: int32(exit.Code), Signal: int32(exit.Signal), Reason: reason, Message: message,
 			StartedAt: metav1.NewTime(running.Started), FinishedAt: metav1.NewTime(exit.Finished),
 			ContainerID: containerID(c.id),
 		}}
