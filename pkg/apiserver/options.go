@@ -14,6 +14,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	netutils "k8s.io/utils/net"
 
+	"github.com/holdfast-project/holdfast/pkg/apis/retained"
+	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/apiserver/active"
 )
 
@@ -30,6 +32,11 @@ const (
 	// clientQPS and clientBurst bound the live reads of the first round.
 	clientQPS, clientBurst = 200, 400
 )
+
+// discoveryPaths say what is served, which never changes. Whoever is known may read
+// them without a question to the cluster: discovery of all groups is one operation
+// for many clients, so while the cluster cannot be asked, ours must not fail it.
+var discoveryPaths = []string{"/apis", "/apis/" + retained.GroupName, "/apis/" + views.SchemeGroupVersion.String()}
 
 // Options are everything that flags can set.
 type Options struct {
@@ -71,7 +78,7 @@ func NewOptions() *Options {
 	return &Options{
 		SecureServing:  serving.WithLoopback(),
 		Authentication: genericoptions.NewDelegatingAuthenticationOptions(),
-		Authorization:  genericoptions.NewDelegatingAuthorizationOptions(),
+		Authorization:  genericoptions.NewDelegatingAuthorizationOptions().WithAlwaysAllowPaths(discoveryPaths...),
 		Audit:          genericoptions.NewAuditOptions(),
 		Features:       features,
 		Active:         active.NewSettings(),

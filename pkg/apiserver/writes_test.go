@@ -35,6 +35,9 @@ import (
 type recorder struct {
 	*httptest.Server
 	inner http.RoundTripper
+	admin *restclient.Config
+	// reviews answers who somebody is and what he may do.
+	reviews http.Handler
 
 	mu     sync.Mutex
 	slice  discoveryv1.EndpointSlice
@@ -47,14 +50,14 @@ const slicePath = "/apis/discovery.k8s.io/v1/namespaces/system/endpointslices/ac
 func newRecorder(t *testing.T) *recorder {
 	t.Helper()
 	fake := fakeapi.New(fakeapi.Options{})
-	r := &recorder{inner: fake.Config("apiserver").Transport, writes: map[string]int{}}
+	r := &recorder{inner: fake.Config("apiserver").Transport, admin: fake.Config(fakeapi.Admin), writes: map[string]int{}}
 	r.slice = discoveryv1.EndpointSlice{
 		TypeMeta:    metav1.TypeMeta{APIVersion: "discovery.k8s.io/v1", Kind: "EndpointSlice"},
 		ObjectMeta:  metav1.ObjectMeta{Namespace: "system", Name: "active", ResourceVersion: "1"},
 		AddressType: discoveryv1.AddressTypeIPv4,
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "active"}}
-	_, err := kubernetes.NewForConfigOrDie(fake.Config(fakeapi.Admin)).CoordinationV1().Leases("system").Create(t.Context(), lease, metav1.CreateOptions{})
+	_, err := kubernetes.NewForConfigOrDie(r.admin).CoordinationV1().Leases("system").Create(t.Context(), lease, metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -73,6 +76,10 @@ func (r *recorder) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	r.mu.Unlock()
 	if err := takeProtobuf(req); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if r.reviews != nil && strings.HasSuffix(req.URL.Path, "reviews") {
+		r.reviews.ServeHTTP(w, req)
 		return
 	}
 	if req.URL.Path == slicePath {
@@ -154,8 +161,8 @@ func (r *recorder) leading() string {
 	return r.slice.Endpoints[0].Addresses[0]
 }
 
-// serve runs a whole server against the recorder and returns where it listens.
-func (r *recorder) serve(t *testing.T, address string) (at string, stop func()) {
+// options are those of a server of this cluster, and where it will listen.
+func (r *recorder) options(t *testing.T) (o *Options, at string) {
 	t.Helper()
 	kubeconfig := filepath.Join(t.TempDir(), "kubeconfig")
 	text := fmt.Sprintf(`{"apiVersion":"v1","kind":"Config","current-context":"c","clusters":[{"name":"c","cluster":{"server":%q}}],"contexts":[{"name":"c","context":{"cluster":"c"}}]}`, r.URL)
@@ -166,15 +173,27 @@ func (r *recorder) serve(t *testing.T, address string) (at string, stop func()) 
 	if err != nil {
 		t.Fatal(err)
 	}
-	o := NewOptions()
+	o = NewOptions()
 	o.Kubeconfig, o.Namespaces, o.ShutdownDelay = kubeconfig, []string{"edge"}, time.Second
-	o.Authentication.SkipInClusterLookup = true
 	o.SecureServing.Listener, o.SecureServing.BindPort = listener, listener.Addr().(*net.TCPAddr).Port
+	return o, "https://" + listener.Addr().String()
+}
+
+// serve runs a whole server against the recorder and returns where it listens.
+func (r *recorder) serve(t *testing.T, address string) (at string, stop func()) {
+	t.Helper()
+	o, at := r.options(t)
+	o.Authentication.SkipInClusterLookup = true
 	if address != "" {
 		o.Active.Lease, o.Active.EndpointSlice, o.Active.Namespace, o.Active.Address = "active", "active", "system", address
 		// The last one waits in vain.
 		o.Active.HandOverLimit = 5 * time.Second
 	}
+	return at, runUntilStopped(t, o)
+}
+
+func runUntilStopped(t *testing.T, o *Options) (stop func()) {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, o, prometheus.NewRegistry()) }()
@@ -185,7 +204,7 @@ func (r *recorder) serve(t *testing.T, address string) (at string, stop func()) 
 		}
 	})
 	t.Cleanup(stop)
-	return "https://" + listener.Addr().String(), stop
+	return stop
 }
 
 // written returns what was written, without the questions about who somebody is.

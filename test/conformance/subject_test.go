@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -22,6 +21,7 @@ import (
 
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 const (
@@ -163,7 +163,7 @@ func ours(t *testing.T, config *rest.Config) *subject {
 // startServer runs the binary until the test is over.
 func startServer(t *testing.T) {
 	t.Helper()
-	cmd := exec.Command(filepath.Join(os.Getenv(binVariable), "holdfast-apiserver"),
+	cmd := exec.Command(owncluster.Binary("holdfast-apiserver"),
 		"--kubeconfig="+os.Getenv("KUBECONFIG"), "--bind-address="+address, "--secure-port="+port,
 		"--namespaces="+namespace, "--shutdown-delay-duration=0s")
 	var log bytes.Buffer

@@ -1,0 +1,10 @@
+package aggregation
+
+import (
+	"os"
+	"testing"
+
+	"github.com/holdfast-project/holdfast/test/owncluster"
+)
+
+func TestMain(m *testing.M) { os.Exit(owncluster.Main(m, system, edge)) }

@@ -1,0 +1,120 @@
+// Package owncluster gives the tests of a package a development cluster of their
+// own, and runs them inside of its network, where kube-apiserver, the addresses of
+// pods and whatever the tests listen on reach each other.
+//
+// Promises: the cluster is deleted whatever becomes of the tests, and nobody
+// else's is touched. Limits: the tests see this machine's files, but no network
+// beside the cluster's.
+package owncluster
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+const (
+	// BinVariable names the folder of the binaries.
+	BinVariable = "HOLDFAST_BIN"
+	// stateVariable is the development cluster's own.
+	stateVariable = "HOLDFAST_DEVCLUSTER"
+	// insideVariable is set for the run inside of the cluster's network.
+	insideVariable = "HOLDFAST_INSIDE"
+	// stepLimit bounds the start of the cluster, each further step, and its end.
+	stepLimit = 5 * time.Minute
+)
+
+// Main is for TestMain. It starts a cluster that knows our definitions and has the
+// namespaces, and returns the exit code of the tests.
+func Main(m *testing.M, namespaces ...string) int {
+	flag.Parse()
+	if os.Getenv(insideVariable) != "" {
+		return m.Run()
+	}
+	code, err := outside(namespaces)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "starting tests in a cluster of their own:", err)
+		return max(code, 1)
+	}
+	return code
+}
+
+// Binary is the path of a binary of ours, or of the cluster's.
+func Binary(name string) string { return filepath.Join(os.Getenv(BinVariable), name) }
+
+// outside starts a cluster, runs this binary again in its network, and deletes
+// the cluster, whatever happens.
+func outside(namespaces []string) (code int, err error) {
+	if os.Getenv(BinVariable) == "" {
+		return 0, fmt.Errorf("%s is not set: run make conformance", BinVariable)
+	}
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	defer stop()
+	// A short path: sockets of the cluster lie below it.
+	folder, err := os.MkdirTemp("", "hfown")
+	if err != nil {
+		return 0, fmt.Errorf("making a state folder: %w", err)
+	}
+	if err := os.Setenv(stateVariable, filepath.Join(folder, "c")); err != nil {
+		return 0, err
+	}
+	defer func() {
+		err = errors.Join(err, devcluster(context.WithoutCancel(ctx), "down"), os.RemoveAll(folder))
+	}()
+	if err := start(ctx, namespaces); err != nil {
+		return 0, err
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return 0, fmt.Errorf("finding the test binary: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, Binary("devcluster"), append([]string{"exec", "--", self}, os.Args[1:]...)...)
+	cmd.Env = append(os.Environ(), insideVariable+"=1")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Run()
+	var exit *exec.ExitError
+	if errors.As(err, &exit) {
+		return max(exit.ExitCode(), 1), nil
+	}
+	return 0, err
+}
+
+func start(ctx context.Context, namespaces []string) error {
+	crds, err := filepath.Abs("../../manifests/base/crd")
+	if err != nil {
+		return err
+	}
+	steps := [][]string{
+		{"up", "--bin", os.Getenv(BinVariable)},
+		{"kubectl", "apply", "--server-side", "-k", crds},
+		{"kubectl", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
+	}
+	for _, namespace := range namespaces {
+		steps = append(steps, []string{"kubectl", "create", "namespace", namespace})
+	}
+	for _, args := range steps {
+		if err := devcluster(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// devcluster runs a command of the cluster and tells what it said when it fails.
+func devcluster(ctx context.Context, args ...string) error {
+	ctx, cancel := context.WithTimeout(ctx, stepLimit)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, Binary("devcluster"), args...).CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("devcluster %v: %w: %s", args, err, out)
+	}
+	return nil
+}
