@@ -41,7 +41,7 @@ test: build test-unit test-sim test-cluster test-integration conformance ## Run 
 .PHONY: test-unit
 test-unit: ## Run the unit tests, with the race detector.
 	@echo "test: unit tests with the race detector (the first build takes some minutes)"
-	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /test/conformance -e /test/sim -e /pkg/agent/server -e /generated/)
+	$(GO) test -p $(JOBS) -race $(GOTESTFLAGS) $$($(GO) list ./... | grep -v -e /test/integration -e /test/acceptance -e /test/conformance -e /test/aggregation -e /test/sim -e /pkg/agent/server -e /generated/)
 	@echo "test: the agent against HAProxy, with the race detector"
 	$(GO) test -race $(GOTESTFLAGS) ./pkg/agent/server
 
@@ -108,8 +108,8 @@ bench: build ## Run the benchmarks; ends with one line per performance target.
 	@hack/bench.sh
 
 .PHONY: conformance
-conformance: build ## Put one script of requests to our API server and to a built-in resource, and compare.
-	HOLDFAST_BIN=$(BIN) $(GO) test -count=1 $(GOTESTFLAGS) -v ./test/conformance
+conformance: build ## Compare our API server with a built-in resource, and break what lies between it and its clients.
+	HOLDFAST_BIN=$(BIN) $(GO) test -p $(JOBS) -count=1 $(GOTESTFLAGS) -v ./test/conformance ./test/aggregation
 
 SOAK ?= 10m
 

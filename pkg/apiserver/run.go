@@ -68,6 +68,7 @@ func run(ctx context.Context, o *Options, reg prometheus.Registerer) error {
 		return fmt.Errorf("making a client without schema: %w", err)
 	}
 
+	registerRemaining(reg, servingCertificate{config.SecureServing.Cert.CurrentCertKeyContent, time.Now})
 	metrics := viewfeed.NewMetrics(reg)
 	caches := viewfeed.NewViews(time.Now(), metrics)
 	feed := viewfeed.New(viewfeed.Config{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"sync"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/registry/rest"
@@ -58,9 +59,12 @@ func newServer(config *genericapiserver.Config, caches *viewfeed.Views, feed fee
 	if err := generic.InstallAPIGroup(&group); err != nil {
 		return nil, fmt.Errorf("installing group %s: %w", retained.GroupName, err)
 	}
-	err = generic.AddReadyzChecks(healthz.NamedCheck("views", func(*http.Request) error { return feed.Ready() }))
+	certificate := servingCertificate{config.SecureServing.Cert.CurrentCertKeyContent, time.Now}
+	err = generic.AddReadyzChecks(
+		healthz.NamedCheck("views", func(*http.Request) error { return feed.Ready() }),
+		healthz.NamedCheck("serving-certificate", certificate.ready))
 	if err != nil {
-		return nil, fmt.Errorf("adding the readiness check: %w", err)
+		return nil, fmt.Errorf("adding the readiness checks: %w", err)
 	}
 	if replica != nil {
 		err := generic.AddPreShutdownHook("hand-over", func() error {

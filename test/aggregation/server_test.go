@@ -1,15 +1,16 @@
 package aggregation
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -36,9 +37,10 @@ type server struct {
 	kubeconfig string
 	authority  *certificates.Authority
 	certs      *volume
+	bundle     atomic.Pointer[x509.CertPool]
 	process    *os.Process
 	ended      chan struct{}
-	log        *bytes.Buffer
+	log        *log
 }
 
 // serve starts the binary and returns when the aggregator calls it available. The
@@ -48,7 +50,7 @@ func serve(t *testing.T, kubeconfig string) *server {
 	if kubeconfig == "" {
 		kubeconfig = os.Getenv("KUBECONFIG")
 	}
-	s := &server{T: t, kubeconfig: kubeconfig, authority: certificates.NewAuthority(t, "first"), log: &bytes.Buffer{}}
+	s := &server{T: t, kubeconfig: kubeconfig, authority: certificates.NewAuthority(t, "first"), log: &log{}}
 	s.certs = newVolume(t, pair(s.authority, 1))
 	kube(t, "apply", "--server-side", "-f", "../../manifests/base/apiserver/apiservice.yaml")
 	s.trust(s.authority.PEM)
@@ -57,7 +59,8 @@ func serve(t *testing.T, kubeconfig string) *server {
 	t.Cleanup(func() {
 		s.kill()
 		if t.Failed() {
-			t.Logf("the server's log ends:\n%s", s.log.Bytes()[max(s.log.Len()-4000, 0):])
+			said := s.log.String()
+			t.Logf("the server's log ends:\n%s", said[max(len(said)-4000, 0):])
 		}
 	})
 	eventually(t, "the group is available", settle, available(t, "True"))
@@ -72,6 +75,9 @@ func (s *server) trust(bundle []byte) {
 		s.Fatal(err)
 	}
 	kube(s.T, "patch", "apiservice", apiService, "--type=merge", "-p", string(patch))
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(bundle)
+	s.bundle.Store(pool)
 }
 
 // leadTo is what Kubernetes does for the pods of a Service.

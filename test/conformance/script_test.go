@@ -184,7 +184,7 @@ func formSteps() []step {
 		// What client-go's metadata client asks for.
 		protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io," + asMetadataList + ",application/json", asTable + ",application/json", "nonsense", "text/html",
 	} {
-		for _, path := range []string{"", "/a"} {
+		for _, path := range []string{"", "/a", "?watch=true&timeoutSeconds=1"} {
 			steps = append(steps, reading(14, fmt.Sprintf("GET ITEMS%s with Accept %q", path, accept), func(s *session) string {
 				a := s.get(s.path()+path, accept)
 				return fmt.Sprintf("%d %s", a.code, strings.Split(a.contentType, ";")[0])
