@@ -132,12 +132,17 @@ func TestSoundCheckpointBecomesRecoverable(t *testing.T) {
 	})
 }
 
-func TestTamperedFileChangesTheViewAndRepairChangesItBack(t *testing.T) {
+// TestP4gTamperedFileChangesTheViewAndRepairChangesItBack: the stored checkpoint
+// itself is not touched, and its view is another one all the same.
+func TestP4gTamperedFileChangesTheViewAndRepairChangesItBack(t *testing.T) {
 	running(t, nil, func(p *pipeline) {
-		before := p.cluster.gets
+		before, version := p.cluster.gets, p.checkpoint().ResourceVersion
 		p.put(p.fixture.tampered())
 		p.expect(judged{"False", "ChecksumMismatch", "False", "NotVerified"})
 		v := p.checkpoint()
+		if v.ResourceVersion == version {
+			t.Errorf("the view has another verdict and is still version %s", version)
+		}
 		message := meta.FindStatusCondition(v.Status.Conditions, views.ConditionVerified).Message
 		if !strings.Contains(message, p.fixture.hosts.Name) {
 			t.Errorf("the message names no file: %s", message)

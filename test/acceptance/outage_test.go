@@ -16,11 +16,11 @@ import (
 const endpoint = `[{"op": "add", "path": "/spec/templateSnippets", "value": {"endpoint": {"template": ` +
 	`"{{- $inputs := first (resources \"inputs\") -}}{{ index $inputs.data \"endpoint\" | default \"192.0.2.1\" }}"}}}]`
 
-// TestOutageOfTheSameLeader goes through an outage that begins under a leader
+// TestP1OutageOfTheSameLeader goes through an outage that begins under a leader
 // with an output of its own: new pods are started from that one. Then the leader
 // is replaced, HAProxy is killed in a configured pod, and recovery goes on. Once
 // rendering is repaired, recovered pods are served like all others.
-func TestOutageOfTheSameLeader(t *testing.T) {
+func TestP1OutageOfTheSameLeader(t *testing.T) {
 	s := newStage(t, endpoint)
 	s.editConfig(func(text string) string { return withEndpoint(t, text) })
 	s.setInput("release", "v2")

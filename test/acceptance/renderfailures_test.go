@@ -61,10 +61,10 @@ var renderFailures = []renderFailure{
 		}},
 }
 
-// TestRenderFailuresKeepServing breaks rendering in each of these ways, one after
+// TestP1RenderFailuresKeepServing breaks rendering in each of these ways, one after
 // the other, under load. The same controllers, never restarted, tell of each what
 // is wrong, and go on with the next good input.
-func TestRenderFailuresKeepServing(t *testing.T) {
+func TestP1RenderFailuresKeepServing(t *testing.T) {
 	s := newStage(t, growing)
 	s.setInput("filler", "1") // what is left of the inputs without a release
 	controllers := s.incarnations(controllerName)

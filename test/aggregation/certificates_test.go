@@ -178,7 +178,7 @@ func TestP7cManifestsLeaveTheBundleToItsOwner(t *testing.T) {
 	next := certificates.NewAuthority(t, "second")
 	bundle := append(append([]byte{}, s.authority.PEM...), next.PEM...)
 	s.trust(bundle)
-	const rounds = 3
+	const rounds = 2
 	for range rounds {
 		for _, manager := range []string{"gitops", "other"} {
 			kube(t, "apply", "--server-side", "--force-conflicts", "--field-manager="+manager, "-f", "../../manifests/base/apiserver/apiservice.yaml")

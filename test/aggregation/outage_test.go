@@ -101,6 +101,8 @@ func TestP2bAFrozenServerIsAvailableAgainByItself(t *testing.T) {
 	s := serve(t, "")
 	frozen := time.Now()
 	s.signal(syscall.SIGSTOP)
+	// Otherwise the aggregator looks within half a minute.
+	kube(t, "annotate", "--overwrite", "apiservice", apiService, "example.com/look=now")
 	eventually(t, "the aggregator has noticed", settle, available(t, "False"))
 	noticed := time.Since(frozen)
 	s.signal(syscall.SIGCONT)

@@ -1,5 +1,7 @@
 package conformance
 
+import "fmt"
+
 // Reasons that several differences share.
 const (
 	// A view is computed, so nothing but the present state can be computed again;
@@ -42,6 +44,15 @@ func differences() map[string]difference {
 		"verbs in discovery":                       {"KIND namespaced:true [create delete deletecollection get list patch update watch]", "KIND namespaced:true [get list watch]", readOnly},
 		"GET ITEMS with Accept " + metadataOnly:    {"200 " + protobuf, "200 application/json", noProtobuf},
 		"GET ITEMS/a with Accept " + metadataOnly:  {"406 application/json", "200 application/json", "a list form of one object is refused by the first clause there; here that clause is no choice, so the second one, which is plain JSON, is taken"},
+	}
+	const listed = protobuf + ";as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+	for accept, ours := range map[string]string{
+		protobuf:                       "406 application/json",
+		protobuf + ",application/json": "200 application/json",
+		listed + ",application/json":   "200 application/json",
+		listed + "," + asMetadataList + ",application/json": "200 application/json",
+	} {
+		found[fmt.Sprintf("GET ITEMS?watch=true&timeoutSeconds=1 with Accept %q", accept)] = difference{"200 " + protobuf, ours, noProtobuf}
 	}
 	for _, items := range []string{"ITEMS", "ITEMS/a"} {
 		found["GET "+items+` with Accept "`+protobuf+`"`] = difference{"200 " + protobuf, "406 application/json", noProtobuf}

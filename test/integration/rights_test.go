@@ -40,10 +40,10 @@ func TestAViewerSeesTheViewsAndNoSecret(t *testing.T) {
 	}
 }
 
-// TestForgedIdentityHeadersAreNobody: whoever reaches the pod past the aggregator
+// TestP6ForgedIdentityHeadersAreNobody: whoever reaches the pod past the aggregator
 // and calls himself somebody is nobody, because only the front proxy's certificate
 // lends these headers their meaning.
-func TestForgedIdentityHeadersAreNobody(t *testing.T) {
+func TestP6ForgedIdentityHeadersAreNobody(t *testing.T) {
 	address := kube(t, "-n", "holdfast-system", "get", "pods", "-l", "app.kubernetes.io/name=holdfast-apiserver", "-o", "jsonpath={.items[0].status.podIP}")
 	for _, path := range []string{"/apis/retained.haproxy-haptic.org/v1alpha1/retainedcheckpoints", "/metrics"} {
 		out, err := inside(t.Context(), "curl", "-ks", "-o", "/dev/null", "-w", "%{http_code}",

@@ -96,7 +96,7 @@ func TestATamperedMapChangesTheVerdictAtAWatcherAndRepairChangesItBack(t *testin
 	report(t, "its repair reached the watcher", patched, repaired.at)
 }
 
-func TestExplainDescribesEveryField(t *testing.T) {
+func TestP19ExplainDescribesEveryField(t *testing.T) {
 	for _, resource := range []string{"retainedcheckpoints", "deploymentintents"} {
 		for _, path := range []string{resource, resource + ".status"} {
 			out := kube(t, "explain", path, "--recursive=false", "--api-version=retained.haproxy-haptic.org/v1alpha1")

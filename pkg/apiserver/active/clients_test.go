@@ -64,10 +64,10 @@ type life struct {
 	astray atomic.Int32
 }
 
-// TestClientsOfSeveralReplicasEndEqualToTheTruth: informers that list at one
+// TestP4eClientsOfSeveralReplicasEndEqualToTheTruth: informers that list at one
 // replica and watch at another, over takeovers, hand-overs, lost links and clocks
 // that are wrong, end with what is true.
-func TestClientsOfSeveralReplicasEndEqualToTheTruth(t *testing.T) {
+func TestP4eClientsOfSeveralReplicasEndEqualToTheTruth(t *testing.T) {
 	if *oneRound != 0 {
 		live(t, *oneRound)
 		return

@@ -188,7 +188,7 @@ func TestAnAgentsFloorRaisesTheEpochBeforeTheTermLeads(t *testing.T) {
 	})
 }
 
-func TestAPausedLeaderChangesNothingAfterItsSuccessorClaimed(t *testing.T) {
+func TestP10bAPausedLeaderChangesNothingAfterItsSuccessorClaimed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()
 		a := start(t, settings("pod-1_a"), store, &leader{}, nil)

@@ -179,7 +179,7 @@ func TestTheClaimItselfMakesNoRenewalConflict(t *testing.T) {
 	})
 }
 
-func TestAForeignWriterOnTheElectionLeaseCostsNoLeadership(t *testing.T) {
+func TestP9AForeignWriterOnTheElectionLeaseCostsNoLeadership(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()
 		p := start(t, settings("pod-1_a"), store, &leader{}, nil)
@@ -200,7 +200,7 @@ func TestAForeignWriterOnTheElectionLeaseCostsNoLeadership(t *testing.T) {
 	})
 }
 
-func TestATermEndsWhenItsLeaseIsNoLongerItsOwn(t *testing.T) {
+func TestP9ATermEndsWhenItsLeaseIsNoLongerItsOwn(t *testing.T) {
 	changes := map[string]func(*leaseStore){
 		"the epoch was removed": func(s *leaseStore) {
 			s.edit(leaseL, func(lease *coordinationv1.Lease) { lease.Annotations = nil })
@@ -259,7 +259,7 @@ func TestTheElectorAloneNoticesAnotherHolder(t *testing.T) {
 	})
 }
 
-func TestAGracefulStopDrainsBeforeTheLeaseIsFree(t *testing.T) {
+func TestP10aAGracefulStopDrainsBeforeTheLeaseIsFree(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()
 		p := &leader{}
@@ -286,7 +286,7 @@ func TestAGracefulStopDrainsBeforeTheLeaseIsFree(t *testing.T) {
 	})
 }
 
-func TestADrainIsCutAtItsLimit(t *testing.T) {
+func TestP10dADrainIsCutAtItsLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()
 		var took time.Duration
@@ -303,7 +303,7 @@ func TestADrainIsCutAtItsLimit(t *testing.T) {
 	})
 }
 
-func TestAProcessLeadsOrFollowsAgainAfterEveryOutage(t *testing.T) {
+func TestP10cAProcessLeadsOrFollowsAgainAfterEveryOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		store := newLeaseStore()
 		p := start(t, settings("pod-1_a"), store, &leader{}, nil)

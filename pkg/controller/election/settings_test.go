@@ -1,6 +1,8 @@
 package election
 
 import (
+	"os"
+	"regexp"
 	"testing"
 	"time"
 
@@ -56,5 +58,27 @@ func TestNewRefusesSettingsThatCannotLead(t *testing.T) {
 func TestTwoStartsOfOnePodHaveTwoIdentities(t *testing.T) {
 	if a, b := NewIdentity("pod-1"), NewIdentity("pod-1"); a == b {
 		t.Errorf("both are %q", a)
+	}
+}
+
+// TestP10ePodsAreGivenTheTimeOfADrain: a pod that is killed in the middle of its drain
+// leaves the next leader without the newest checkpoint.
+func TestP10ePodsAreGivenTheTimeOfADrain(t *testing.T) {
+	// Beside the drain there is the release, and what the kubelet takes to tell.
+	const rest = 10 * time.Second
+	raw, err := os.ReadFile("../../../manifests/base/controller/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := regexp.MustCompile(`terminationGracePeriodSeconds: (\d+)`).FindSubmatch(raw)
+	if found == nil {
+		t.Fatal("the manifest says nothing of the time that a pod is given")
+	}
+	given, err := time.ParseDuration(string(found[1]) + "s")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if given < DrainLimit+rest {
+		t.Errorf("a pod is given %s, and a drain may take %s with %s for the rest", given, DrainLimit, rest)
 	}
 }

@@ -41,10 +41,10 @@ func storedBytes(t *testing.T, api *server, key objectKey) int {
 	return len(raw)
 }
 
-// Casebook P17 (c), (d) and (e). Each pod adds the same number of bytes, so
+// TestP17cdeThreeHundredPodsAcknowledgeOneCheckpoint: each pod adds the same number of bytes, so
 // eight are served and the size of three hundred is reckoned: the applies of a
 // fleet cost the server the square of its size, and this test a minute.
-func TestThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
+func TestP17cdeThreeHundredPodsAcknowledgeOneCheckpoint(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const pods, served = 300, 8

@@ -142,7 +142,7 @@ func TestAFileThatIsBeingDeletedCannotSatisfyAPublication(t *testing.T) {
 }
 
 // A collector that stops at each of its points while another publisher returns
-// to the earlier output (casebook P16, ADR-0031's A to B to A).
+// to the earlier output (case P16 of docs/cases.md, ADR-0031's A to B to A).
 func TestReuseWinsAgainstADeletionThatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	// At each point the request is a deletion's: before it, or before the read

@@ -61,9 +61,9 @@ func (p *Publisher) publishNow(t testing.TB, o *checkpoint.Output) error {
 	return errors.Join(p.outputNow(t, o), p.checkpointNow(t, o))
 }
 
-// Casebook P16: A, B, C and then A again, while the collector that was about to
+// TestP16ReuseWinsAgainstACollectorThatStandsStill: A, B, C and then A again, while the collector that was about to
 // take A's objects stands still.
-func TestReuseWinsAgainstACollectorThatStandsStill(t *testing.T) {
+func TestP16ReuseWinsAgainstACollectorThatStandsStill(t *testing.T) {
 	t.Parallel()
 	points := map[string]func(r request, done bool, seen func(verb, kind string) int) bool{
 		"after its list": func(r request, done bool, seen func(string, string) int) bool {
@@ -219,7 +219,7 @@ func (s *schedule) next() (released bool) {
 	return released
 }
 
-func TestARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
+func TestP16ARandomHistoryOfTwoTermsKeepsEveryPointerComplete(t *testing.T) {
 	t.Parallel()
 	steps := 2000
 	if thin {

@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Casebook P17 (a) and (b): either stored and read back, or refused before
+// TestP17abAnOutputIsStoredOrRefusedByItsSize: either stored and read back, or refused before
 // anything is applied, with an error that names the file.
-func TestAnOutputIsStoredOrRefusedByItsSize(t *testing.T) {
+func TestP17abAnOutputIsStoredOrRefusedByItsSize(t *testing.T) {
 	t.Parallel()
 	const kB, MB = 1000, 1000 * 1000
 	// Long lines, since every line of a map becomes an entry of the plan.

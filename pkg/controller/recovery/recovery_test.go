@@ -13,7 +13,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/fencing"
 )
 
-func TestAReplacementPodGetsTheIntendedCheckpointAndNobodyElseAnything(t *testing.T) {
+func TestP1AReplacementPodGetsTheIntendedCheckpointAndNobodyElseAnything(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		one, two := site(t, "one"), site(t, "two")
 		w := newWorld(t, publish(t, two), publish(t, one))
