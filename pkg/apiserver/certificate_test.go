@@ -77,7 +77,6 @@ func TestP7deReadinessGoesByTheEndOfTheCertificateAlone(t *testing.T) {
 // TestP7eACertificateThatExpiresWhileItIsServed: the process goes on, says that it is
 // not ready, and is again once somebody has renewed the files.
 func TestP7eACertificateThatExpiresWhileItIsServed(t *testing.T) {
-	const life = 4 * time.Second
 	authority, folder := certificates.NewAuthority(t, "issuer"), t.TempDir()
 	issue := func(life time.Duration) {
 		certificate, key := authority.Issue("server", func(c *x509.Certificate) { c.NotAfter = time.Now().Add(life) })
@@ -91,12 +90,13 @@ func TestP7eACertificateThatExpiresWhileItIsServed(t *testing.T) {
 			}
 		}
 	}
-	issue(life)
+	issue(time.Hour)
 	d := newDelegator(t)
 	d.tell(trust(nil, authority))
 	d.serve(func(o *Options) {
 		o.SecureServing.ServerCert.CertKey.CertFile, o.SecureServing.ServerCert.CertKey.KeyFile = filepath.Join(folder, "tls.crt"), filepath.Join(folder, "tls.key")
 	})
+	issue(2 * time.Second)
 	d.soon("an expired certificate", visit{path: "/readyz"}, http.StatusInternalServerError)
 	if code, body := d.code(visit{path: "/readyz/serving-certificate"}); code != http.StatusInternalServerError {
 		t.Errorf("the check that fails is another one: %d %s", code, body)

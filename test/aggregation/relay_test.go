@@ -44,8 +44,9 @@ func (r *relay) accept() {
 
 func (r *relay) carry(from net.Conn) {
 	defer from.Close()
-	r.pass()
+	r.open.RLock()
 	to, err := net.Dial("tcp", r.target)
+	r.open.RUnlock()
 	if err != nil {
 		return
 	}
@@ -54,12 +55,6 @@ func (r *relay) carry(from net.Conn) {
 	back.Go(func() { r.copy(from, to) })
 	r.copy(to, from)
 	back.Wait()
-}
-
-// pass returns when the route is open.
-func (r *relay) pass() {
-	r.open.RLock()
-	r.open.RUnlock() //nolint:staticcheck // to have been let in is all that is wanted
 }
 
 // copy ends both connections when one of them ends, so that the other copy ends.
@@ -72,8 +67,10 @@ func (r *relay) copy(to, from net.Conn) {
 		if err != nil {
 			return
 		}
-		r.pass()
-		if _, err := to.Write(buffer[:n]); err != nil {
+		r.open.RLock()
+		_, err = to.Write(buffer[:n])
+		r.open.RUnlock()
+		if err != nil {
 			return
 		}
 	}
