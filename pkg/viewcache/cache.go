@@ -16,7 +16,7 @@ import (
 const (
 	// defaultHistoryLimit is how many changes a watcher may lag behind, and how
 	// old a version may be to be resumed. Each costs about one view in memory.
-	defaultHistoryLimit = 4096
+	defaultHistoryLimit = 1024
 	// defaultBookmarkInterval is the built-in server's.
 	defaultBookmarkInterval = time.Minute
 	// defaultSendTimeout is how long one event may wait for its reader.
