@@ -121,7 +121,7 @@ wait_ready() {
 
 # routes_of_newest names the object that stores the newest checkpoint's map of routes.
 routes_of_newest() {
-	kube -n "$fleet" get retainedcheckpoints -o jsonpath='{.items[?(@.status.position=="Newest")].status.artifacts[?(@.name=="prefix.map")].object.name}'
+	kube -n "$fleet" get retainedcheckpoints -o jsonpath='{.items[?(@.status.position=="Newest")].status.artifacts[?(@.name=="maps/prefix.map")].object.name}'
 }
 
 show() {
