@@ -13,6 +13,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/discovery/cached/disk"
+
+	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
 )
 
 const (
@@ -32,6 +34,8 @@ func TestP2aAStoppedServerRefusesFastAndNamespacesGoOnceItIsBack(t *testing.T) {
 	}
 	s.kill()
 	slowest := refusedFast(t)
+	// Until discovery has noticed, a namespace goes: read-only kinds hold nothing of it.
+	eventually(t, "discovery has noticed", settle, undiscoverable(t))
 	if err := namespaces.Delete(t.Context(), passing, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -93,6 +97,22 @@ func discovered(t *testing.T) time.Duration {
 		t.Errorf("discovery found %d groups and versions within %s, want the cluster's own within %s", len(lists), took, refusalLimit)
 	}
 	return took
+}
+
+// undiscoverable reports that the cluster's discovery fails for our group.
+func undiscoverable(t *testing.T) func(context.Context) error {
+	t.Helper()
+	client, err := discovery.NewDiscoveryClientForConfig(cluster(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func(context.Context) error {
+		_, err := client.ServerPreferredResources()
+		if failed, ok := discovery.GroupDiscoveryFailedErrorGroups(err); ok && failed[views.SchemeGroupVersion] != nil {
+			return nil
+		}
+		return fmt.Errorf("discovery of %s does not fail: %v", views.SchemeGroupVersion, err)
+	}
 }
 
 // TestP2bAFrozenServerIsAvailableAgainByItself: it accepts connections and never
