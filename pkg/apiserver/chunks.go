@@ -40,11 +40,10 @@ func forLists(next http.Handler) http.Handler {
 // inChunks has the next handler write plainly, through a buffer.
 func inChunks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		plain := *r
-		plain.Header = r.Header.Clone()
+		plain := r.Clone(r.Context())
 		plain.Header.Del("Accept-Encoding")
 		body := bufio.NewWriterSize(w, chunkBytes)
-		next.ServeHTTP(&chunkedResponse{w, body}, &plain)
+		next.ServeHTTP(&chunkedResponse{w, body}, plain)
 		// An error means that the client has gone.
 		_ = body.Flush()
 	})

@@ -140,14 +140,15 @@ func (p *pipeline) follow(ctx, renders context.Context) {
 		case <-renders.Done():
 			return
 		case <-p.changed:
-			if now := time.Now(); moving.IsZero() {
+			now := time.Now()
+			if moving.IsZero() {
 				moving, quiet = now, settle
 				if now.Sub(last) < debounce {
 					quiet = debounce
 				}
 			}
-			last = time.Now()
-			due.Reset(min(quiet, time.Until(moving.Add(maxDebounce))))
+			last = now
+			due.Reset(min(quiet, moving.Add(maxDebounce).Sub(now)))
 		case a := <-p.verdicts:
 			pause = p.decide(renders, a)
 		case <-due.C:

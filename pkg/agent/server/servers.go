@@ -132,9 +132,9 @@ func isHarmless(words []string) bool {
 	return !slices.ContainsFunc(words, func(word string) bool { return !plan.IsPlainKeyword(word) })
 }
 
-// hasServers reports that a line of the backend names a server.
-func (b *backends) hasServers(backend string) bool {
-	return slices.ContainsFunc(b.list, func(server configured) bool { return server.backend == backend })
+// first is the place of the first server of a backend, or -1 if no line names one.
+func (b *backends) first(backend string) int {
+	return slices.IndexFunc(b.list, func(server configured) bool { return server.backend == backend })
 }
 
 // addDiffering adds the backends whose server lines are not the same in both, and

@@ -77,7 +77,8 @@ func (t *serverTable) is(column int, want string) bool { return string(t.value(c
 // as it comes in. What health checks, resolvers and agents change is theirs to
 // change. Of a backend that is named, at least one server must be shown.
 func checkServers(answer io.Reader, want *backends, named string) error {
-	var table serverTable
+	first := want.first(named)
+	table := serverTable{next: max(first, 0)}
 	shown := make(map[string]bool, len(want.open)) // backends with a line
 	seen := make([]bool, len(want.list))
 	scanner := newLines(answer)
@@ -99,7 +100,7 @@ func checkServers(answer io.Reader, want *backends, named string) error {
 		// Every whole answer ends with an empty line, or is nothing else. What is
 		// missing from one that is cut would look like servers nobody asked about.
 		return io.ErrUnexpectedEOF
-	case named != "" && want.hasServers(named) && !shown[named]:
+	case first >= 0 && !shown[named]:
 		return &driftError{what: "backend " + named + ": has no servers"}
 	}
 	for i, server := range want.list {
@@ -117,7 +118,7 @@ func (t *serverTable) hold(want *backends, shown map[string]bool, seen []bool) e
 	if !declared {
 		return nil // HAProxy's own, or from a section this does not read
 	}
-	if !shown[string(backend)] {
+	if !shown[string(backend)] { // to set it makes a string of it, each time
 		shown[string(backend)] = true
 	}
 	i, ok := want.find(backend, name, t.next)

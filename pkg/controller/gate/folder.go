@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io/fs"
@@ -55,11 +56,7 @@ func lockFolder(path string) (*os.File, error) {
 // Sweep removes the folders, keys included, of checks whose process was killed.
 // Those of others that live, or that it may not touch, it leaves alone.
 func (g *Gate) Sweep(ctx context.Context) {
-	parent := g.config.Dir
-	if parent == "" {
-		parent = os.TempDir()
-	}
-	left, _ := filepath.Glob(filepath.Join(parent, folderPrefix+"*")) // the pattern is a good one
+	left, _ := filepath.Glob(filepath.Join(cmp.Or(g.config.Dir, os.TempDir()), folderPrefix+"*")) // the pattern is a good one
 	for _, path := range left {
 		info, err := os.Lstat(path)
 		if err != nil || !info.IsDir() || time.Since(info.ModTime()) < lockGrace {
