@@ -10,6 +10,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 const (
@@ -68,7 +70,7 @@ func (s *server) livesAndDiscovers(t *testing.T, span time.Duration) (slowest ti
 		if err := s.answers(t.Context(), "/livez"); err != nil {
 			t.Errorf("after %d s a liveness probe would count against it: %v", i, err)
 		}
-		somebody := aggregator(t, as(cluster(t), fmt.Sprintf("visitor-%d", i)))
+		somebody := aggregator(t, as(owncluster.Config(t), fmt.Sprintf("visitor-%d", i)))
 		got, err := somebody.get(t.Context(), paths[i%len(paths)])
 		if err != nil || got.code != http.StatusOK || got.took > refusalLimit {
 			t.Errorf("after %d s discovery says %d after %s, error %v, want 200 within %s: %.200s", i, got.code, got.took, err, refusalLimit, got.body)
@@ -97,7 +99,7 @@ func (s *server) answers(ctx context.Context, path string) error {
 // shows complains unless the aggregator shows the checkpoint.
 func (s *server) shows(namespace, name string) func(ctx context.Context) error {
 	s.Helper()
-	client := aggregator(s.T, cluster(s.T))
+	client := aggregator(s.T, owncluster.Config(s.T))
 	return func(ctx context.Context) error {
 		got, err := client.get(ctx, groupPath+"/namespaces/"+namespace+"/retainedcheckpoints/"+name)
 		if err == nil && got.code != http.StatusOK {

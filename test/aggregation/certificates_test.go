@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/holdfast-project/holdfast/test/certificates"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 const (
@@ -56,7 +57,7 @@ type asking struct {
 
 func (s *server) startAsking(t *testing.T) *asking {
 	t.Helper()
-	client := aggregator(t, cluster(t))
+	client := aggregator(t, owncluster.Config(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	a := &asking{}
 	var running sync.WaitGroup
@@ -125,7 +126,7 @@ func TestP7aARenewedCertificateIsShownWithoutARestart(t *testing.T) {
 // watching opens a watch through the aggregator and tells why it ended.
 func watching(t *testing.T) <-chan error {
 	t.Helper()
-	client := aggregator(t, cluster(t))
+	client := aggregator(t, owncluster.Config(t))
 	ctx, cancel := context.WithCancel(t.Context())
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, client.host+rckpts+"?watch=true", nil)
 	if err != nil {

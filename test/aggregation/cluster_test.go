@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -19,7 +18,6 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-project/holdfast/test/owncluster"
 )
@@ -37,20 +35,9 @@ const (
 	poll   = 50 * time.Millisecond
 )
 
-// cluster is the real control plane, asked without limits of our own.
-func cluster(t *testing.T) *rest.Config {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	return config
-}
-
 func core(t *testing.T) kubernetes.Interface {
 	t.Helper()
-	return kubernetes.NewForConfigOrDie(cluster(t))
+	return kubernetes.NewForConfigOrDie(owncluster.Config(t))
 }
 
 // as is the same control plane as somebody with no rights but to be known.
@@ -107,7 +94,7 @@ func eventually(t *testing.T, what string, limit time.Duration, check func(ctx c
 // available complains unless the aggregator calls our group what it should be.
 func available(t *testing.T, want string) func(ctx context.Context) error {
 	t.Helper()
-	client := dynamic.NewForConfigOrDie(cluster(t)).Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
+	client := dynamic.NewForConfigOrDie(owncluster.Config(t)).Resource(schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"})
 	return func(ctx context.Context) error {
 		found, err := client.Get(ctx, apiService, metav1.GetOptions{})
 		if err != nil {

@@ -11,6 +11,8 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/discovery"
+
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 // TestP19NamesAreNobodyElses: what people type for a built-in resource means that
@@ -19,7 +21,7 @@ func TestP19NamesAreNobodyElses(t *testing.T) {
 	serve(t, "")
 	var lists []*metav1.APIResourceList
 	eventually(t, "discovery is complete", settle, func(context.Context) error {
-		_, found, err := discovery.NewDiscoveryClientForConfigOrDie(cluster(t)).ServerGroupsAndResources()
+		_, found, err := discovery.NewDiscoveryClientForConfigOrDie(owncluster.Config(t)).ServerGroupsAndResources()
 		lists = found
 		return err
 	})
@@ -53,7 +55,7 @@ func TestP19NamesAreNobodyElses(t *testing.T) {
 // itself and after the aggregator has merged it with all others.
 func TestP19TheSchemaHoldsOurKindsUnderOurNames(t *testing.T) {
 	serve(t, "")
-	merged := aggregator(t, cluster(t))
+	merged := aggregator(t, owncluster.Config(t))
 	var three struct {
 		Paths      map[string]json.RawMessage
 		Components struct{ Schemas map[string]definition }

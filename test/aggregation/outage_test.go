@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/discovery/cached/disk"
 
 	views "github.com/holdfast-project/holdfast/pkg/apis/retained/v1alpha1"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 const (
@@ -65,7 +66,7 @@ func TestP2aAStoppedServerRefusesFastAndNamespacesGoOnceItIsBack(t *testing.T) {
 // kept one.
 func refusedFast(t *testing.T) (slowest time.Duration) {
 	t.Helper()
-	kept := aggregator(t, cluster(t))
+	kept := aggregator(t, owncluster.Config(t))
 	for i := range refusals {
 		path := []string{groupPath, rckpts}[i%2]
 		got, err := kept.get(t.Context(), path)
@@ -83,7 +84,7 @@ func refusedFast(t *testing.T) (slowest time.Duration) {
 // discovered asks for all groups as kubectl does, and wants the others'.
 func discovered(t *testing.T) time.Duration {
 	t.Helper()
-	client, err := disk.NewCachedDiscoveryClientForConfig(cluster(t), t.TempDir(), t.TempDir(), time.Minute)
+	client, err := disk.NewCachedDiscoveryClientForConfig(owncluster.Config(t), t.TempDir(), t.TempDir(), time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -102,7 +103,7 @@ func discovered(t *testing.T) time.Duration {
 // undiscoverable reports that the cluster's discovery fails for our group.
 func undiscoverable(t *testing.T) func(context.Context) error {
 	t.Helper()
-	client, err := discovery.NewDiscoveryClientForConfig(cluster(t))
+	client, err := discovery.NewDiscoveryClientForConfig(owncluster.Config(t))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +129,7 @@ func TestP2bAFrozenServerIsAvailableAgainByItself(t *testing.T) {
 	s.signal(syscall.SIGCONT)
 	took := eventually(t, "the group is available", settle, available(t, "True"))
 	eventually(t, "there are answers", settle, func(ctx context.Context) error {
-		got, err := aggregator(t, cluster(t)).get(ctx, rckpts)
+		got, err := aggregator(t, owncluster.Config(t)).get(ctx, rckpts)
 		if err == nil && got.code != http.StatusOK {
 			err = fmt.Errorf("%d %s", got.code, got.body)
 		}

@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"k8s.io/client-go/tools/clientcmd"
+
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 // relay is a route to kube-apiserver that can be blocked: connections stay, and
@@ -86,7 +88,7 @@ func routedBy(t *testing.T) (string, *relay) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	direct := cluster(t)
+	direct := owncluster.Config(t)
 	address, err := net.ResolveTCPAddr("tcp", hostPort(direct.Host))
 	if err != nil {
 		t.Fatal(err)

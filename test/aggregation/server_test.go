@@ -66,7 +66,7 @@ func serve(t *testing.T, kubeconfig string) *server {
 	eventually(t, "the group is available", settle, available(t, "True"))
 	// What passes requests on hears of it a moment later.
 	eventually(t, "there are answers", settle, func(ctx context.Context) error {
-		got, err := aggregator(t, cluster(t)).get(ctx, rckpts)
+		got, err := aggregator(t, owncluster.Config(t)).get(ctx, rckpts)
 		if err == nil && got.code != http.StatusOK {
 			err = fmt.Errorf("%d %s", got.code, got.body)
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
 	hapticclient "github.com/holdfast-project/holdfast/generated/clientset/versioned/typed/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 // served are the namespaces that the server is told to serve.
@@ -15,7 +16,7 @@ var served = []string{edge, doomed}
 
 func stored(t *testing.T) hapticclient.HapticV1alpha1Interface {
 	t.Helper()
-	return versioned.NewForConfigOrDie(cluster(t)).HapticV1alpha1()
+	return versioned.NewForConfigOrDie(owncluster.Config(t)).HapticV1alpha1()
 }
 
 // orphan is stored as a checkpoint and is none that verifies.

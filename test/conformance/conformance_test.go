@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 // difference is where our answer may differ from the built-in one.
@@ -13,7 +15,7 @@ type difference struct {
 }
 
 func TestOursAnswersAsABuiltInResourceDoes(t *testing.T) {
-	config := clusterConfig(t)
+	config := owncluster.Config(t)
 	subjects := []*subject{builtin(t, config), ours(t, config)}
 	answers := make([]map[string]string, len(subjects))
 	var running sync.WaitGroup

@@ -17,7 +17,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
@@ -49,16 +48,6 @@ func (s *subject) root() string { return "/apis/" + s.group }
 
 func (s *subject) path() string {
 	return s.root() + "/namespaces/" + namespace + "/" + s.resource
-}
-
-func clusterConfig(t *testing.T) *rest.Config {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	config.QPS = -1
-	return config
 }
 
 // builtin is Leases of kube-apiserver.

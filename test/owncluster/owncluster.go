@@ -19,6 +19,9 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
 )
 
 const (
@@ -45,6 +48,18 @@ func Main(m *testing.M, namespaces ...string) int {
 		return max(code, 1)
 	}
 	return code
+}
+
+// Config is the way to the cluster's control plane, for tests that run inside. It is
+// asked without limits of our own.
+func Config(t testing.TB) *rest.Config {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.QPS = -1
+	return config
 }
 
 // Binary is the path of a binary of ours, or of the cluster's.
