@@ -97,9 +97,17 @@ func (a *agent) tidy() error {
 	return errors.Join(a.slots.keep(a.journal), a.slots.sweepLinks())
 }
 
-// switchForward makes the set current on disk. Links for both directions exist
-// before anything changes, because a full disk must not block the way back.
+// switchForward makes the set current on disk.
 func (a *agent) switchForward(ctx context.Context, p pending) error {
+	if err := a.prepareSwitch(ctx, p); err != nil {
+		return err
+	}
+	return a.switchPrepared()
+}
+
+// prepareSwitch records the switch to come. Links for both directions exist
+// before anything changes, because a full disk must not block the way back.
+func (a *agent) prepareSwitch(ctx context.Context, p pending) error {
 	previous, err := os.Readlink(a.layout.current())
 	if err != nil {
 		return fmt.Errorf("reading the current set: %w", err)
@@ -120,11 +128,23 @@ func (a *agent) switchForward(ctx context.Context, p pending) error {
 		// What cannot be removed takes up space and harms nothing else.
 		klog.FromContext(ctx).Error(err, "Could not remove superseded sets")
 	}
+	return nil
+}
+
+// switchPrepared carries out the switch that was recorded.
+func (a *agent) switchPrepared() error {
 	if err := a.disk.rename(a.layout.forward(), a.layout.current()); err != nil {
 		// The rename may have happened and only its durability failed.
 		return errors.Join(fmt.Errorf("switching to the new set: %w", err), a.undo())
 	}
 	return nil
+}
+
+// forgo gives up the recorded switch before it was carried out. Its set remains,
+// to be loaded or discarded; the journal is written with what comes of that.
+func (a *agent) forgo(id string) {
+	a.journal.Pending, a.dirty = nil, true
+	a.slots.hold(id)
 }
 
 // undo makes the set before the pending one current again. The worker from

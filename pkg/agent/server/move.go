@@ -81,18 +81,24 @@ func (a *agent) operate(ctx context.Context, act activation, staged *set, m move
 	ctx = context.WithoutCancel(ctx)
 	logger := klog.FromContext(ctx)
 	act.finished = time.Now()
+	p := act.pending
+	p.Set = staged.ID
+	// While the worker is still being compared with the set before.
+	if err := a.prepareSwitch(ctx, p); err != nil {
+		return nil, nil, err
+	}
 	results, err := a.attempt(ctx, staged, m)
 	if err != nil {
 		logger.Info("Could not change the worker in place, will reload", "plan", staged.PlanID, "operations", len(m.ops), "reason", err)
+		a.forgo(staged.ID)
 		return nil, results, nil
 	}
-	p := act.pending
-	p.Set = staged.ID
-	if err := a.switchForward(ctx, p); err != nil {
+	if err := a.switchPrepared(); err != nil {
 		return nil, results, err
 	}
 	// Whoever was started in the meantime was loaded from one set or the other,
-	// and carries the nonce of both.
+	// and carries the nonce of both. Its socket leads to the newest worker, so if
+	// that is still the one, no other was compared or changed.
 	if err := a.stillThere(ctx, staged.Moved); err != nil {
 		logger.Info("Lost the worker that was changed in place, will reload", "plan", staged.PlanID, "reason", err)
 		a.slots.hold(staged.ID)
@@ -110,14 +116,6 @@ func (a *agent) attempt(ctx context.Context, staged *set, m move) ([]api.OpResul
 	<-m.ahead.done // it has a time limit of its own
 	if m.ahead.err != nil {
 		return nil, m.ahead.err
-	}
-	// After the look ahead, which went to whoever listened at the socket.
-	seen, err := a.haproxy.observeBoth(ctx)
-	if err != nil {
-		return nil, err
-	}
-	if !staged.Moved.is(seen) {
-		return nil, fmt.Errorf("worker %d is another one", seen.Info.PID)
 	}
 	results, err := m.ahead.operator.run(ctx, m.ops)
 	if err != nil {
@@ -146,9 +144,9 @@ func (a *agent) confirm(ctx context.Context, staged *set, m move) error {
 	}
 }
 
-// stillThere looks again and requires that worker.
+// stillThere looks again, at both sockets, and requires that worker.
 func (a *agent) stillThere(ctx context.Context, worker *movedWorker) error {
-	seen, err := a.haproxy.observe(ctx)
+	seen, err := a.haproxy.observeBoth(ctx)
 	a.record(ctx, seen, err)
 	if err == nil && !worker.is(seen) {
 		err = fmt.Errorf("worker %d is another one", seen.Info.PID)

@@ -52,7 +52,7 @@ func TestOperationLatency(t *testing.T) {
 		}
 		for _, kind := range kinds {
 			var atAgent, inWorker, byClient []time.Duration
-			for round := range 9 {
+			for round := range 21 {
 				next, op := kind.next(round)
 				request := p.request(next)
 				request.Manifest.InPlaceOps, request.Manifest.Ops = true, []plan.Operation{op}

@@ -103,13 +103,14 @@ func (o *operator) fillMap(ctx context.Context, file, command string) error {
 		if !ok {
 			continue
 		}
+		key, value := row.cut()
 		// With the space also if the value is empty, which it would be missing without.
-		if payload.Len()+len(row.key)+len(row.value)+2 > api.MaxLineBytes {
+		if payload.Len()+len(key)+len(value)+2 > api.MaxLineBytes {
 			if err := flush(); err != nil {
 				return err
 			}
 		}
-		fmt.Fprintf(&payload, "%s %s\n", row.key, row.value)
+		fmt.Fprintf(&payload, "%s %s\n", key, value)
 	}
 	if err := scanner.Err(); err != nil {
 		return fmt.Errorf("reading %s: %w", file, err)

@@ -121,7 +121,10 @@ func (a *agent) resolvePending(ctx context.Context) error {
 		}
 		logger.Error(err, "Could not adopt an interrupted apply")
 	}
-	logger.Info("Undid an apply that was interrupted before its reload")
+	if loadErr == nil && adopted.Moved != nil {
+		interrupted.Worker = workerID{} // operations may have changed it, so that it is loaded anew
+	}
+	logger.Info("Undid an apply that was interrupted before its end")
 	return a.undo()
 }
 

@@ -32,10 +32,23 @@ func patternFiles(answer string) []patternFile {
 }
 
 // mapRow is a key and its value, which is all that follows the first space or tab.
-type mapRow struct{ key, value []byte }
+type mapRow []byte
 
 func (r mapRow) is(other mapRow) bool {
-	return bytes.Equal(r.key, other.key) && bytes.Equal(r.value, other.value)
+	if bytes.Equal(r, other) {
+		return true // as nearly all are
+	}
+	key, value := r.cut()
+	otherKey, otherValue := other.cut()
+	return bytes.Equal(key, otherKey) && bytes.Equal(value, otherValue)
+}
+
+func (r mapRow) cut() (key, value []byte) {
+	end := bytes.IndexAny(r, " \t")
+	if end < 0 {
+		return r, nil
+	}
+	return r[:end], bytes.Trim(r[end:], " \t")
 }
 
 // blanks are what HAProxy skips around keys and values.
@@ -46,26 +59,15 @@ const blanks = " \t\r"
 func fileRow(line []byte) (mapRow, bool) {
 	line = bytes.Trim(line, blanks)
 	if len(line) == 0 || line[0] == '#' {
-		return mapRow{}, false
+		return nil, false
 	}
-	return rowOf(line), true
+	return line, true
 }
 
 // workerRow is one line of the worker's answer, which starts with an address.
 func workerRow(line []byte) (mapRow, bool) {
 	_, line, ok := bytes.Cut(line, []byte(" "))
-	if !ok {
-		return mapRow{}, false
-	}
-	return rowOf(bytes.Trim(line, blanks)), true
-}
-
-func rowOf(line []byte) mapRow {
-	end := bytes.IndexAny(line, " \t")
-	if end < 0 {
-		return mapRow{key: line}
-	}
-	return mapRow{key: line[:end], value: bytes.Trim(line[end:], " \t")}
+	return bytes.Trim(line, blanks), ok
 }
 
 // sameRows compares a file with what the worker has, in order: duplicates and
@@ -128,5 +130,5 @@ func (r *rows) next() (mapRow, bool, error) {
 			return row, true, nil
 		}
 	}
-	return mapRow{}, false, r.scanner.Err()
+	return nil, false, r.scanner.Err()
 }

@@ -58,9 +58,8 @@ func configuredServers(config string) (*backends, bool) {
 	harmless := true // no default-server line changes weights and states
 	current := ""    // the backend that lines belong to, if any
 	for line := range strings.Lines(config) {
-		word, _, _ := strings.Cut(strings.TrimLeft(line, " \t"), " ")
-		word = strings.TrimRight(word, "\r\n")
-		if word, _, _ = strings.Cut(word, "\t"); word == "" || word[0] == '#' {
+		word := firstWord(line)
+		if word == "" || word[0] == '#' {
 			continue
 		}
 		switch {
@@ -88,6 +87,20 @@ func configuredServers(config string) (*backends, bool) {
 		found.forget()
 	}
 	return found, true
+}
+
+// firstWord is what a line begins with, after blanks.
+func firstWord(line string) string {
+	blank := func(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
+	start := 0
+	for start < len(line) && blank(line[start]) {
+		start++
+	}
+	end := start
+	for end < len(line) && !blank(line[end]) {
+		end++
+	}
+	return line[start:end]
 }
 
 // serverReader reads the servers of a configuration once, whoever asks first. They
