@@ -201,8 +201,8 @@ func (p *pod) killAt(step int64) bool {
 func (p *pod) checkModes(what string) {
 	p.t.Helper()
 	err := filepath.WalkDir(p.layout.dir, func(name string, entry os.DirEntry, err error) error {
-		if err != nil || entry.Type()&os.ModeSymlink != 0 {
-			return err
+		if err != nil || !entry.Type().IsRegular() && !entry.IsDir() {
+			return err // HAProxy's sockets come and go
 		}
 		info, err := entry.Info()
 		if err != nil {
@@ -215,10 +215,8 @@ func (p *pod) checkModes(what string) {
 		case strings.HasSuffix(name, ".pem"):
 			limit = 0o600
 		}
-		if entry.Type().IsRegular() || entry.IsDir() {
-			if mode := info.Mode().Perm(); mode&^limit != 0 {
-				p.t.Errorf("%s: %s has mode %s", what, name, mode)
-			}
+		if mode := info.Mode().Perm(); mode&^limit != 0 {
+			p.t.Errorf("%s: %s has mode %s", what, name, mode)
 		}
 		return nil
 	})
