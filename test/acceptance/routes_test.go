@@ -57,10 +57,14 @@ func TestManyRoutes(t *testing.T) {
 		return "h7.example", "/", to
 	})
 	r.wantReloads("changes of an endpoint", reloaded, 0)
+	// Elsewhere than what answers the host's other paths.
+	r.point("svc-9", upstreams[1])
+	s.await("the other backend is served", func(ctx context.Context) error { return r.answers(ctx, "h9.example", "/", upstreams[1]) })
+	s.settle()
 	reloaded = r.measure("a route to a known backend, API write → answer", func(round int) (string, string, string) {
 		path := fmt.Sprintf("/p%d", round)
 		r.route("h8.example", path, "svc-9", fmt.Sprintf("route-8-%d", round))
-		return "h8.example", path, upstreams[0]
+		return "h8.example", path, upstreams[1]
 	})
 	r.wantReloads("changes of a route", reloaded, 0)
 	s.noteRender("one change")

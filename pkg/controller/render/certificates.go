@@ -22,6 +22,7 @@ func (r *run) certificate(name, pem string) (string, error) {
 	if !r.collects {
 		return "", fmt.Errorf("certificate belongs into %s", configTemplate)
 	}
+	r.fleet()
 	path := certsFolder + name
 	if err := checkFileName(path, name); err != nil {
 		return "", err

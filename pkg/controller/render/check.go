@@ -68,6 +68,9 @@ func (r *Renderer) checkLine(number int, directive, line string) *Error {
 	if slices.Contains([]string{"setenv", "presetenv", "resetenv", "unsetenv"}, directive) {
 		return refused(number, directive, "the environment is the pod's, a configuration must not change it")
 	}
+	if !strings.ContainsAny(line, "/$(") {
+		return nil // as of most: neither a path nor a name of the environment
+	}
 	code, names := scanLine(line)
 	for _, found := range readsEnv.FindAllStringSubmatch(code, -1) {
 		names = append(names, found[1])

@@ -28,8 +28,8 @@ const configTemplate = "haproxyConfig"
 // reservedValue is the one top-level value that extraContext cannot set.
 const reservedValue = "template"
 
-// Renderer is a template object, understood. It is immutable and safe for
-// concurrent use.
+// Renderer is a template object, understood. It is safe for concurrent use, and
+// gives the same for the same whatever it rendered before.
 type Renderer struct {
 	set     *template.Template
 	context map[string]any
@@ -40,6 +40,8 @@ type Renderer struct {
 	declared map[string]bool
 	// documents are the fetched texts by name.
 	documents map[string]string
+	// memory is of the last render, whichever documents it had.
+	memory *memory
 }
 
 // With is the same Renderer for these fetched documents, by the names that
@@ -59,7 +61,7 @@ type fileTemplate struct {
 
 // Compile parses everything once. Its errors cannot be cured by data.
 func Compile(template *v1alpha1.HAProxyTemplateConfig) (*Renderer, error) {
-	r := &Renderer{declared: map[string]bool{}}
+	r := &Renderer{declared: map[string]bool{}, memory: newMemory()}
 	spec := &template.Spec
 	var err error
 	if r.context, err = topLevel(template); err != nil {

@@ -8,6 +8,10 @@
 // watched kind has synced, or its absence is an error that names it. Fetched
 // documents are handed in as texts: a render waits for no network.
 //
+// A render makes anew only what other inputs ask for: texts of snippets are kept
+// with what they were made from (memory.go), and what a snippet does besides giving
+// a text is noticed (frames.go).
+//
 // An error names the template, its line, the expression and the watched object
 // that was being walked. It never quotes what a watched Secret holds.
 //

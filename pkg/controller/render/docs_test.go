@@ -137,8 +137,9 @@ func TestTheDocumentationNamesEveryFunction(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	fixed := fixedFunctions()
 	for name := range (&run{}).functions() {
-		if name != enterFunction && name != leaveFunction && !regexp.MustCompile("`"+name+"[` ]").Match(raw) {
+		if fixed[name] == nil && name != enterFunction && name != leaveFunction && !regexp.MustCompile("`"+name+"[` ]").Match(raw) {
 			t.Errorf("the function %s is not described", name)
 		}
 	}

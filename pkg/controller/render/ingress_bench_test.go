@@ -11,8 +11,8 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 )
 
-// BenchmarkIngressLibrary renders 3,000 routes, each with a Service and an
-// endpoint of its own.
+// BenchmarkIngressLibrary renders 3,000 routes, each with a Service and an endpoint
+// of its own: all of them, and after the change of one.
 func BenchmarkIngressLibrary(b *testing.B) {
 	raw, err := os.ReadFile(ingressTemplate)
 	if err != nil {
@@ -22,16 +22,53 @@ func BenchmarkIngressLibrary(b *testing.B) {
 	if err := yaml.UnmarshalStrict(raw, template); err != nil {
 		b.Fatal(err)
 	}
-	renderer, err := Compile(template)
-	if err != nil {
-		b.Fatal(err)
+	// change replaces one object by one that differs, as a watch does.
+	change := func(s Snapshot, kind string, edit func(o map[string]any)) {
+		s[kind].Objects[7] = s[kind].Objects[7].DeepCopy()
+		edit(s[kind].Objects[7].Object)
 	}
-	snapshot := manyRoutes(3000, template)
-	b.ReportAllocs()
-	for b.Loop() {
-		if _, err := renderer.Render(b.Context(), snapshot); err != nil {
-			b.Fatal(err)
-		}
+	for _, c := range []struct {
+		name   string
+		fresh  bool
+		change func(s Snapshot, round int)
+	}{
+		{name: "everything", fresh: true},
+		{name: "nothing changed"},
+		{name: "an endpoint changed", change: func(s Snapshot, round int) {
+			change(s, "endpoints", func(o map[string]any) {
+				o["endpoints"] = []any{map[string]any{"addresses": []any{fmt.Sprintf("10.2.0.%d", round%250)}}}
+			})
+		}},
+		{name: "a route changed", change: func(s Snapshot, round int) {
+			change(s, "ingresses", func(o map[string]any) {
+				rule := o["spec"].(map[string]any)["rules"].([]any)[0].(map[string]any)
+				rule["host"] = fmt.Sprintf("changed-%d.example", round)
+			})
+		}},
+	} {
+		b.Run(c.name, func(b *testing.B) {
+			renderer, err := Compile(template)
+			if err != nil {
+				b.Fatal(err)
+			}
+			snapshot := manyRoutes(3000, template)
+			if _, err := renderer.Render(b.Context(), snapshot); err != nil {
+				b.Fatal(err)
+			}
+			round := 0
+			b.ReportAllocs()
+			for b.Loop() {
+				if c.fresh {
+					renderer.memory = newMemory()
+				}
+				if round++; c.change != nil {
+					c.change(snapshot, round)
+				}
+				if _, err := renderer.Render(b.Context(), snapshot); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
 	}
 }
 

@@ -89,13 +89,13 @@ func (f inputsFixture) await(t *testing.T, check func(Snapshot, error) bool) {
 }
 
 func namesOf(s Snapshot, kind string) string {
-	v, err := newView(s).kind(kind)
+	v, err := newView(s, nil).kind(kind)
 	if err != nil {
 		return err.Error()
 	}
 	var out []string
-	for _, n := range v.names {
-		out = append(out, n.namespace+"/"+n.name)
+	for _, o := range v.objects {
+		out = append(out, o.name.namespace+"/"+o.name.name)
 	}
 	return strings.Join(out, " ")
 }

@@ -30,7 +30,7 @@ func (r *Renderer) Locate(ctx context.Context, snapshot Snapshot, line int) (Pla
 	if line < 1 {
 		return Place{}, false
 	}
-	now, err := r.start(ctx, snapshot)
+	now, err := r.start(ctx, snapshot, nil)
 	if err != nil {
 		return Place{}, false
 	}
@@ -39,7 +39,7 @@ func (r *Renderer) Locate(ctx context.Context, snapshot Snapshot, line int) (Pla
 	if err != nil {
 		return Place{}, false
 	}
-	marked, err := r.start(ctx, snapshot)
+	marked, err := r.start(ctx, snapshot, nil)
 	if err != nil {
 		return Place{}, false
 	}

@@ -21,15 +21,39 @@ const Timeout = 30 * time.Second
 func (r *Renderer) Render(ctx context.Context, snapshot Snapshot) (*checkpoint.Output, error) {
 	ctx, cancel := context.WithTimeout(ctx, Timeout)
 	defer cancel()
-	output, err := r.render(ctx, snapshot)
+	output, err := r.remembering(ctx, snapshot)
+	if errors.Is(err, errForgets) {
+		output, err = r.render(ctx, snapshot, nil)
+	}
 	if err != nil {
 		return nil, snapshot.safe(err)
 	}
 	return output, nil
 }
 
-func (r *Renderer) render(ctx context.Context, snapshot Snapshot) (*checkpoint.Output, error) {
-	now, err := r.start(ctx, snapshot)
+// errForgets says that a template cannot be rendered from what is remembered.
+var errForgets = errors.New("nothing may be remembered")
+
+// remembering renders with what is known of the last render, unless that is in use
+// or the template changes what others see.
+func (r *Renderer) remembering(ctx context.Context, snapshot Snapshot) (*checkpoint.Output, error) {
+	m := r.memory
+	if !m.mu.TryLock() {
+		return nil, errForgets
+	}
+	defer m.mu.Unlock()
+	if m.changes {
+		return nil, errForgets
+	}
+	output, err := r.render(ctx, snapshot, m)
+	if m.changes {
+		return nil, errForgets
+	}
+	return output, err
+}
+
+func (r *Renderer) render(ctx context.Context, snapshot Snapshot, m *memory) (*checkpoint.Output, error) {
+	now, err := r.start(ctx, snapshot, m)
 	if err != nil {
 		return nil, err
 	}
@@ -71,12 +95,24 @@ func (r *Renderer) render(ctx context.Context, snapshot Snapshot) (*checkpoint.O
 		return nil, tooLarge("", "the output has %d bytes, the limit is %d", total, api.MaxApplyBytes)
 	}
 	output.SortArtifacts()
+	if m != nil {
+		m.texts, m.kinds = now.texts, now.view.kinds
+	}
 	return output, now.declare(output, sections)
 }
 
-// start binds the functions to one render.
-func (r *Renderer) start(ctx context.Context, snapshot Snapshot) (*run, error) {
-	now := &run{ctx: ctx, view: newView(snapshot), declared: r.declared, documents: r.documents, values: r.context}
+// start binds the functions to one render, which uses m until it ends.
+func (r *Renderer) start(ctx context.Context, snapshot Snapshot, m *memory) (*run, error) {
+	now := &run{
+		ctx: ctx, view: newView(snapshot, nil), declared: r.declared, documents: r.documents, values: r.context,
+		backendNames: map[string]bool{},
+	}
+	if m != nil {
+		m.renders++
+		now.memory, now.number = m, m.renders
+		now.texts, now.makers = map[textKey]*remembered{}, map[uintptr]maker{}
+		now.view.before = m.kinds
+	}
 	set, err := r.set.Clone()
 	if err != nil {
 		return nil, invalid("", "%w", err)

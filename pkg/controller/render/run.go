@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"text/template"
 
 	"k8s.io/apimachinery/pkg/runtime"
@@ -21,6 +22,8 @@ const (
 	leaveFunction = "holdfastLeave"
 )
 
+var errTooDeep = fmt.Errorf("includes are nested deeper than %d", maxIncludeDepth)
+
 // run is one render. It is used by one goroutine.
 type run struct {
 	ctx      context.Context
@@ -31,13 +34,24 @@ type run struct {
 	view      *view
 	// values are the top-level values, and shared what snippets made of them.
 	values map[string]any
-	shared map[string]any
+	shared map[string]*sharedValue
+	// memory is nil for a render that starts from copies of everything, and number
+	// this render's. texts are those to be remembered after it.
+	memory *memory
+	number uint64
+	texts  map[textKey]*remembered
+	// frames are what is being rendered, the innermost last, and makers by address
+	// the dicts they made.
+	frames     []*frame
+	frameCount int
+	makers     map[uintptr]maker
 	// walking are the marks of the ranges under way with the values they walk.
 	walking []walked
 	depth   int
 	// collects is true while the configuration itself is rendered.
-	collects bool
-	backends []*emitted
+	collects     bool
+	backends     []*emitted
+	backendNames map[string]bool
 	// added are the files whose names the data gave, addedAt their places by path.
 	added   []added
 	addedAt map[string]int
@@ -51,7 +65,7 @@ type walked struct {
 // functions are those that need the render. Their names are known before there
 // is one, because the parser asks for them.
 func (r *run) functions() template.FuncMap {
-	return template.FuncMap{
+	functions := template.FuncMap{
 		enterFunction: r.enter,
 		leaveFunction: r.leave,
 		"backend":     r.backend,
@@ -60,12 +74,14 @@ func (r *run) functions() template.FuncMap {
 		"filePath":    r.path(filesFolder),
 		"http":        r.document,
 		"include":     r.include,
-		"lookup":      func(name string, values ...any) ([]any, error) { return r.view.lookup(name, values...) },
+		"lookup":      r.lookup,
 		"mapPath":     r.path(mapsFolder),
-		"resource":    func(name, ns, object string) (any, error) { return r.view.get(name, ns, object) },
+		"resource":    r.get,
 		"shared":      r.share,
-		"resources":   func(name string) ([]any, error) { return r.view.list(name) },
+		"resources":   r.list,
 	}
+	maps.Copy(functions, r.changing())
+	return functions
 }
 
 // path makes a helper that knows only declared files: a misspelt name would
@@ -79,57 +95,79 @@ func (r *run) path(folder string) func(string) (string, error) {
 	}
 }
 
-// document is the template function http: the text of a fetched document. It is
-// empty for one that is not critical and was never fetched.
-func (r *run) document(name string) (string, error) {
-	text, ok := r.documents[name]
-	if !ok {
-		return "", fmt.Errorf("%q is not declared in httpResources", name)
-	}
-	return text, nil
-}
-
 // include renders a snippet into a text, which a pipe can indent.
 func (r *run) include(name string, data ...any) (string, error) {
 	if len(data) > 1 {
 		return "", fmt.Errorf("include takes one value, got %d", len(data))
 	}
 	if r.depth++; r.depth > maxIncludeDepth {
-		return "", fmt.Errorf("includes are nested deeper than %d", maxIncludeDepth)
+		return "", errTooDeep
 	}
 	defer func() { r.depth-- }()
 	var value any
 	if len(data) == 1 {
 		value = data[0]
 	}
-	raw, err := r.execute(name, value)
-	return string(raw), err
+	e, err := r.snippet(name, value)
+	if err != nil {
+		return "", err
+	}
+	return e.text, nil
 }
 
 // share is the template function shared: the value of the JSON text that a
 // snippet makes of the top-level values. It is made once for all files of a
 // render, since what several files need is often what costs most.
 func (r *run) share(name string) (any, error) {
-	made, ok := r.shared[name]
+	s, ok := r.shared[name]
 	if !ok {
-		collects := r.collects
-		// A section made here would be missing where the value is used next.
-		r.collects = false
-		raw, err := r.include(name, runtime.DeepCopyJSON(r.values))
-		r.collects = collects
-		if err != nil {
+		var err error
+		if s, err = r.makeShared(name); err != nil {
 			return nil, err
 		}
-		if made, err = fromJSON(raw); err != nil {
-			return nil, fmt.Errorf("snippet %q gives no JSON: %w", name, err)
-		}
 		if r.shared == nil {
-			r.shared = map[string]any{}
+			r.shared = map[string]*sharedValue{}
 		}
-		r.shared[name] = made
+		r.shared[name] = s
+	}
+	if r.memory != nil {
+		r.absorb(s.frame)
+		return s.value, nil
 	}
 	// Templates can change what they are given.
-	return runtime.DeepCopyJSONValue(made), nil
+	return runtime.DeepCopyJSONValue(s.value), nil
+}
+
+// sharedValue is a value, and what it was made from.
+type sharedValue struct {
+	value any
+	frame *frame
+}
+
+func (r *run) makeShared(name string) (*sharedValue, error) {
+	collects := r.collects
+	// A section made here would be missing where the value is used next.
+	r.collects = false
+	defer func() { r.collects = collects }()
+	if r.depth++; r.depth > maxIncludeDepth {
+		return nil, errTooDeep
+	}
+	defer func() { r.depth-- }()
+	r.begin()
+	values := runtime.DeepCopyJSON(r.values)
+	r.made(values)
+	e, err := r.snippet(name, values)
+	f := r.end()
+	if err != nil {
+		return nil, err
+	}
+	if !e.parsed {
+		if e.value, err = fromJSON(e.text); err != nil {
+			return nil, fmt.Errorf("snippet %q gives no JSON: %w", name, err)
+		}
+		e.parsed = true
+	}
+	return &sharedValue{value: e.value, frame: f}, nil
 }
 
 // execute renders one template with bounds on its size and its time.
@@ -149,7 +187,11 @@ func (r *run) execute(name string, value any) ([]byte, error) {
 // since templates can change what they are given.
 func (r *run) file(name string, values map[string]any) ([]byte, error) {
 	r.walking = r.walking[:0]
-	return r.execute(name, runtime.DeepCopyJSON(values))
+	r.begin()
+	defer r.end()
+	own := runtime.DeepCopyJSON(values)
+	r.made(own)
+	return r.execute(name, own)
 }
 
 // enter notes the value a range or with has just reached.

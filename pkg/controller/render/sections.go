@@ -32,13 +32,15 @@ func (r *run) backend(data map[string]any) (string, error) {
 	if !r.collects {
 		return "", fmt.Errorf("backend belongs into %s", configTemplate)
 	}
+	r.fleet()
 	made, err := newBackend(data)
 	if err != nil {
 		return "", err
 	}
-	if slices.ContainsFunc(r.backends, func(e *emitted) bool { return e.record.Name == made.record.Name }) {
+	if r.backendNames[made.record.Name] {
 		return "", fmt.Errorf("backend %q is made twice", made.record.Name)
 	}
+	r.backendNames[made.record.Name] = true
 	r.backends = append(r.backends, made)
 	return markStart + strconv.Itoa(len(r.backends)-1) + markEnd, nil
 }

@@ -22,26 +22,41 @@ type Kind struct {
 // its watched resources.
 type Snapshot map[string]Kind
 
-// view is a snapshot as one render sees it: sorted, and copied before a template
-// gets hold of it, because sprig's set and merge change their arguments.
+// view is a snapshot as one render sees it, sorted.
 type view struct {
 	snapshot Snapshot
 	kinds    map[string]*kindView
+	// before are the kinds as the last render saw them. Without, templates get
+	// copies, which they may change.
+	before map[string]*kindView
 }
 
 type kindView struct {
-	objects []any
-	names   []objectName
-	// keys holds per object and position of IndexBy the values found there.
-	keys [][][]string
+	objects []*input
 	// at finds objects by position of IndexBy and a value there.
-	at []map[string][]int
+	at []map[string][]*input
+	// known finds objects by what they are made from.
+	known map[*unstructured.Unstructured]*input
+}
+
+// input is one watched object, in the state that it is in.
+type input struct {
+	name objectName
+	// keys holds per position of IndexBy the values found there.
+	keys  [][]string
+	value map[string]any
+	// secret says that it is a Secret.
+	secret bool
 }
 
 type objectName struct{ namespace, name string }
 
-func newView(s Snapshot) *view {
-	return &view{snapshot: s, kinds: make(map[string]*kindView, len(s))}
+func (a objectName) compare(b objectName) int {
+	return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
+}
+
+func newView(s Snapshot, before map[string]*kindView) *view {
+	return &view{snapshot: s, kinds: make(map[string]*kindView, len(s)), before: before}
 }
 
 func (v *view) kind(name string) (*kindView, error) {
@@ -52,70 +67,100 @@ func (v *view) kind(name string) (*kindView, error) {
 	if !ok {
 		return nil, fmt.Errorf("watched resource %q is not declared in watchedResources", name)
 	}
-	sorted := slices.Clone(source.Objects)
-	slices.SortFunc(sorted, func(a, b *unstructured.Unstructured) int {
-		return cmp.Or(
-			strings.Compare(a.GetNamespace(), b.GetNamespace()),
-			strings.Compare(a.GetName(), b.GetName()),
-		)
-	})
-	made := &kindView{
-		objects: make([]any, 0, len(sorted)),
-		names:   make([]objectName, 0, len(sorted)),
-	}
-	for _, o := range sorted {
-		made.objects = append(made.objects, o.DeepCopy().Object)
-		made.names = append(made.names, objectName{o.GetNamespace(), o.GetName()})
-	}
-	if err := made.index(name, source.IndexBy, sorted); err != nil {
-		return nil, err
+	made := v.before[name]
+	if !made.holds(source.Objects) {
+		var err error
+		if made, err = v.look(name, source, made); err != nil {
+			return nil, err
+		}
 	}
 	v.kinds[name] = made
 	return made, nil
 }
 
-func (k *kindView) index(name string, paths []string, sorted []*unstructured.Unstructured) error {
-	if len(paths) == 0 {
-		return nil
+// holds reports that the objects are the very ones that were looked at before.
+func (k *kindView) holds(objects []*unstructured.Unstructured) bool {
+	if k == nil || len(k.known) != len(objects) {
+		return false
 	}
-	parsed, err := parsePaths(name, paths)
+	return !slices.ContainsFunc(objects, func(o *unstructured.Unstructured) bool { return k.known[o] == nil })
+}
+
+// look sorts and indexes objects, of which some may be known.
+func (v *view) look(name string, source Kind, before *kindView) (*kindView, error) {
+	paths, err := parsePaths(name, source.IndexBy)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	k.at = make([]map[string][]int, len(parsed))
-	for at := range k.at {
-		k.at[at] = make(map[string][]int, len(sorted))
+	made := &kindView{
+		objects: make([]*input, 0, len(source.Objects)),
+		known:   make(map[*unstructured.Unstructured]*input, len(source.Objects)),
 	}
-	for i, o := range sorted {
-		keys := make([][]string, len(parsed))
-		for at, path := range parsed {
-			found, err := path.FindResults(o.Object)
-			if err != nil {
-				return fmt.Errorf("watched resource %q: indexBy %q of %s/%s: %w", name, paths[at], o.GetNamespace(), o.GetName(), err)
+	for _, o := range source.Objects {
+		var found *input
+		if before != nil {
+			found = before.known[o]
+		}
+		if found == nil {
+			found = &input{name: objectName{o.GetNamespace(), o.GetName()}, value: o.Object, secret: o.GetKind() == "Secret"}
+			if v.before == nil {
+				// sprig's set and merge change their arguments.
+				found.value = o.DeepCopy().Object
 			}
-			for _, values := range found {
-				for _, value := range values {
-					if value.IsValid() && value.CanInterface() && value.Interface() != nil {
-						keys[at] = append(keys[at], text(value.Interface()))
-					}
+			if found.keys, err = keysOf(o, paths); err != nil {
+				return nil, fmt.Errorf("watched resource %q: %w", name, err)
+			}
+		}
+		made.known[o] = found
+		made.objects = append(made.objects, found)
+	}
+	slices.SortFunc(made.objects, func(a, b *input) int { return a.name.compare(b.name) })
+	made.index(len(paths))
+	return made, nil
+}
+
+func (k *kindView) index(paths int) {
+	k.at = make([]map[string][]*input, paths)
+	for at := range k.at {
+		k.at[at] = make(map[string][]*input, len(k.objects))
+		for _, o := range k.objects {
+			for _, key := range o.keys[at] {
+				k.at[at][key] = append(k.at[at][key], o)
+			}
+		}
+	}
+}
+
+// keysOf are the different values of an object by path.
+func keysOf(o *unstructured.Unstructured, paths []indexPath) ([][]string, error) {
+	keys := make([][]string, len(paths))
+	for at, path := range paths {
+		found, err := path.FindResults(o.Object)
+		if err != nil {
+			return nil, fmt.Errorf("indexBy %q of %s/%s: %w", path.text, o.GetNamespace(), o.GetName(), err)
+		}
+		for _, values := range found {
+			for _, value := range values {
+				if value.IsValid() && value.CanInterface() && value.Interface() != nil {
+					keys[at] = append(keys[at], text(value.Interface()))
 				}
 			}
 		}
-		k.keys = append(k.keys, keys)
-		for at := range keys {
-			slices.Sort(keys[at])
-			keys[at] = slices.Compact(keys[at])
-			for _, key := range keys[at] {
-				k.at[at][key] = append(k.at[at][key], i)
-			}
-		}
+		slices.Sort(keys[at])
+		keys[at] = slices.Compact(keys[at])
 	}
-	return nil
+	return keys, nil
+}
+
+// indexPath is one of indexBy.
+type indexPath struct {
+	*jsonpath.JSONPath
+	text string
 }
 
 // parsePaths reads indexBy expressions, with or without kubectl's braces.
-func parsePaths(name string, paths []string) ([]*jsonpath.JSONPath, error) {
-	parsed := make([]*jsonpath.JSONPath, 0, len(paths))
+func parsePaths(name string, paths []string) ([]indexPath, error) {
+	parsed := make([]indexPath, 0, len(paths))
 	for _, path := range paths {
 		expression := strings.TrimSpace(path)
 		if !strings.HasPrefix(expression, "{") {
@@ -125,69 +170,42 @@ func parsePaths(name string, paths []string) ([]*jsonpath.JSONPath, error) {
 		if err := p.Parse(expression); err != nil {
 			return nil, invalid("", "watched resource %q: indexBy %q: %w", name, path, err)
 		}
-		parsed = append(parsed, p)
+		parsed = append(parsed, indexPath{p, path})
 	}
 	return parsed, nil
 }
 
-// list is the template function resources.
-func (v *view) list(name string) ([]any, error) {
-	k, err := v.kind(name)
-	if err != nil {
-		return nil, err
-	}
-	return slices.Clone(k.objects), nil
-}
-
-// get is the template function resource. What is not there is nil, so that a
-// template can ask with "with".
-func (v *view) get(name, namespace, object string) (any, error) {
-	k, err := v.kind(name)
-	if err != nil {
-		return nil, err
-	}
-	want := objectName{namespace, object}
-	at, found := slices.BinarySearchFunc(k.names, want, func(a, b objectName) int {
-		return cmp.Or(strings.Compare(a.namespace, b.namespace), strings.Compare(a.name, b.name))
-	})
+// get finds an object, nil if there is none.
+func (k *kindView) get(name objectName) *input {
+	at, found := slices.BinarySearchFunc(k.objects, name, func(o *input, name objectName) int { return o.name.compare(name) })
 	if !found {
-		return nil, nil
+		return nil
 	}
-	return k.objects[at], nil
+	return k.objects[at]
 }
 
-// lookup is the template function of that name: objects whose values at the
-// first positions of indexBy are the given ones, in order of the whole list.
-func (v *view) lookup(name string, values ...any) ([]any, error) {
-	k, err := v.kind(name)
-	if err != nil {
-		return nil, err
-	}
-	paths := v.snapshot[name].IndexBy
-	if len(values) == 0 || len(values) > len(paths) {
-		return nil, fmt.Errorf("lookup of %q takes 1 to %d values, as indexBy has, and got %d", name, len(paths), len(values))
-	}
-	wanted := make([]string, len(values))
+// lookup finds the objects whose values at the first positions of indexBy are the
+// given ones, in order of the whole list.
+func (k *kindView) lookup(values []string) []*input {
 	// The rarest value is looked up and the others are compared, so that a
 	// namespace with thousands of objects costs no more than one with few.
-	rarest := 0
+	rarest := k.at[0][values[0]]
 	for at, value := range values {
-		wanted[at] = text(value)
-		if len(k.at[at][wanted[at]]) < len(k.at[rarest][wanted[rarest]]) {
-			rarest = at
+		if having := k.at[at][value]; len(having) < len(rarest) {
+			rarest = having
 		}
 	}
-	out := []any{}
-	for _, i := range k.at[rarest][wanted[rarest]] {
+	var out []*input
+	for _, o := range rarest {
 		matches := true
-		for at := 0; at < len(wanted) && matches; at++ {
-			matches = slices.Contains(k.keys[i][at], wanted[at])
+		for at := 0; at < len(values) && matches; at++ {
+			matches = slices.Contains(o.keys[at], values[at])
 		}
 		if matches {
-			out = append(out, k.objects[i])
+			out = append(out, o)
 		}
 	}
-	return out, nil
+	return out
 }
 
 // text is a value as an index knows it.
