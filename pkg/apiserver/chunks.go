@@ -2,7 +2,9 @@ package apiserver
 
 import (
 	"bufio"
+	"io"
 	"net/http"
+	"sync"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
@@ -37,17 +39,29 @@ func forLists(next http.Handler) http.Handler {
 	})
 }
 
-// inChunks has the next handler write plainly, through a buffer.
+// inChunks has the next handler write plainly, through a buffer. What is full is
+// passed on while the next one is filled: to compress a list takes as long as to
+// encode it.
 func inChunks(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		plain := r.Clone(r.Context())
 		plain.Header.Del("Accept-Encoding")
-		body := bufio.NewWriterSize(w, chunkBytes)
+		from, to := io.Pipe()
+		var passing sync.WaitGroup
+		passing.Go(func() {
+			_, err := io.CopyBuffer(onlyWriter{w}, from, make([]byte, chunkBytes))
+			from.CloseWithError(err) // means that the client has gone
+		})
+		defer passing.Wait()
+		defer to.Close()
+		body := bufio.NewWriterSize(to, chunkBytes)
 		next.ServeHTTP(&chunkedResponse{w, body}, plain)
-		// An error means that the client has gone.
-		_ = body.Flush()
+		_ = body.Flush() // the client has gone
 	})
 }
+
+// onlyWriter hides that a response can read a body by itself, in pieces of its own.
+type onlyWriter struct{ io.Writer }
 
 // chunkedResponse is a response whose body goes through a buffer. A list is never
 // flushed on the way.

@@ -3,9 +3,11 @@ package apiserver
 import (
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -69,3 +71,29 @@ func TestLongListsAreCompressedForThoseWhoTakeItSo(t *testing.T) {
 		})
 	}
 }
+
+// TestAListThatNobodyReadsOn: whoever goes away in the midst of a list leaves
+// nothing at work, and what is being written learns of it.
+func TestAListThatNobodyReadsOn(t *testing.T) {
+	gone := errors.New("the client has gone")
+	var problem error
+	handler := inChunks(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		for range 100 {
+			if _, problem = w.Write(make([]byte, chunkBytes)); problem != nil {
+				return
+			}
+		}
+	}))
+	handler.ServeHTTP(&brokenResponse{httptest.NewRecorder(), gone}, httptest.NewRequest(http.MethodGet, "/", nil))
+	if !errors.Is(problem, gone) {
+		t.Errorf("the writer was told %v", problem)
+	}
+}
+
+// brokenResponse takes no body.
+type brokenResponse struct {
+	http.ResponseWriter
+	err error
+}
+
+func (b *brokenResponse) Write([]byte) (int, error) { return 0, b.err }
