@@ -252,10 +252,10 @@ func (r *routing) reloadByHand() {
 		_, _ = r.ask(filepath.Join(run, "master.sock"), "reload")
 		for {
 			r.await("the master answers", func(context.Context) error {
-			_, err := r.ask(filepath.Join(run, "master.sock"), "show proc")
-			return err
-		})
-		info, err := r.ask(filepath.Join(run, "worker.sock"), "show info")
+				_, err := r.ask(filepath.Join(run, "master.sock"), "show proc")
+				return err
+			})
+			info, err := r.ask(filepath.Join(run, "worker.sock"), "show info")
 			if err == nil && strings.Contains(info, "\nPid: ") && !strings.Contains(info, "\nPid: "+old+"\n") {
 				break
 			}

@@ -171,6 +171,28 @@ func TestP7bRotationToANewAuthorityFailsNoRequest(t *testing.T) {
 	}
 }
 
+// TestP7bARenewalOfTheAuthorityFailsNoRequest: cert-manager replaces the bundle when
+// it renews the authority, and the server's certificate weeks later. The manifests
+// have the authority keep its key for that.
+func TestP7bARenewalOfTheAuthorityFailsNoRequest(t *testing.T) {
+	s := serve(t, "")
+	renewed := s.authority.Renew()
+	ask := s.startAsking(t)
+	const each = 10
+	ask.more(t, each)
+	s.trust(renewed.PEM)
+	ask.more(t, each)
+	s.authority = renewed
+	s.certs.set(pair(renewed, 2))
+	eventually(t, "the renewed authority's certificate is shown", swapLimit, showing(2))
+	ask.more(t, each)
+	ask.stop()
+	fmt.Printf("P7b: %d requests beside a renewal of the authority, %d failed\n", ask.asked.Load(), len(ask.failures))
+	if len(ask.failures) > 0 {
+		t.Errorf("these failed:\n%v", errors.Join(ask.failures...))
+	}
+}
+
 // TestP7cManifestsLeaveTheBundleToItsOwner: two that apply the manifests again and
 // again, with two tools, beside the one that sets the bundle.
 func TestP7cManifestsLeaveTheBundleToItsOwner(t *testing.T) {

@@ -31,15 +31,28 @@ type Authority struct {
 func NewAuthority(t testing.TB, name string) *Authority {
 	t.Helper()
 	a := &Authority{t: t, key: newKey(t)}
+	a.certify(name)
+	return a
+}
+
+// Renew gives the authority another certificate for the same key and name.
+func (a *Authority) Renew() *Authority {
+	a.t.Helper()
+	renewed := &Authority{t: a.t, key: a.key}
+	renewed.certify(a.certificate.Subject.CommonName)
+	return renewed
+}
+
+func (a *Authority) certify(name string) {
+	a.t.Helper()
 	a.certificate = lasting(name)
 	a.certificate.IsCA, a.certificate.BasicConstraintsValid, a.certificate.KeyUsage = true, true, x509.KeyUsageCertSign
 	raw := a.sign(a.certificate, &a.key.PublicKey)
 	a.PEM = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: raw})
 	var err error
 	if a.certificate, err = x509.ParseCertificate(raw); err != nil {
-		t.Fatal(err)
+		a.t.Fatal(err)
 	}
-	return a
 }
 
 // Issue returns a certificate and its key, both as PEM. It is good for either end

@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"encoding/pem"
 	"errors"
 	"math/big"
@@ -27,13 +28,19 @@ func newAuthority(t *testing.T) authority {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: time.Now().Add(-time.Hour),
+	return authority{key: key}.renewed(t)
+}
+
+// renewed has another certificate for the same key.
+func (a authority) renewed(t *testing.T) authority {
+	t.Helper()
+	template := &x509.Certificate{SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: "authority"}, NotBefore: time.Now().Add(-time.Hour),
 		NotAfter: time.Now().Add(72 * time.Hour), IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign}
-	raw, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	raw, err := x509.CreateCertificate(rand.Reader, template, template, a.key.Public(), a.key)
 	must(t, err)
-	cert, err := x509.ParseCertificate(raw)
+	a.cert, err = x509.ParseCertificate(raw)
 	must(t, err)
-	return authority{cert: cert, key: key}
+	return a
 }
 
 func (a authority) issue(t *testing.T, change func(*x509.Certificate)) (certificate, key []byte) {

@@ -90,6 +90,23 @@ func TestPreviousTrustEnds(t *testing.T) {
 	}
 }
 
+// TestARenewedAuthority keeps its key, as the manifests ask for: agents and
+// controllers know each other whichever of them was renewed first.
+func TestARenewedAuthority(t *testing.T) {
+	first := newAuthority(t)
+	renewed := first.renewed(t)
+	for _, pair := range [][2]authority{{first, renewed}, {renewed, first}, {renewed, renewed}} {
+		dir := t.TempDir()
+		certificate, key := pair[0].issue(t, long)
+		mount(t, dir, 1, certificate, key, pair[0].pem())
+		files, err := Open(dir, 0)
+		must(t, err)
+		if err := files.Authorize(t.Context(), pair[1].shows(t), role); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
 func TestPreviousTrustIsBounded(t *testing.T) {
 	if _, err := Open(t.TempDir(), MaxPreviousTrust+1); err == nil {
 		t.Error("kept previous trust for more than a day")
