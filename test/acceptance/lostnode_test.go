@@ -7,9 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/client-go/util/retry"
 
 	"github.com/holdfast-project/holdfast/pkg/inspect"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 // TestNodeLostDuringOutage loses a node during an outage: of its proxies one is
@@ -194,7 +193,7 @@ func (s *stage) drill(args ...string) *inspect.DrillReport {
 
 // retained runs a command of the plugin.
 func (s *stage) retained(args ...string) ([]byte, error) {
-	cmd := exec.CommandContext(s.t.Context(), filepath.Join(os.Getenv(binVariable), "kubectl-retained"), append(args, "-n", s.namespace)...)
+	cmd := exec.CommandContext(s.t.Context(), owncluster.Binary("kubectl-retained"), append(args, "-n", s.namespace)...)
 	var problems strings.Builder
 	cmd.Stderr = &problems
 	out, err := cmd.Output()

@@ -17,7 +17,6 @@ import (
 	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
-	"k8s.io/client-go/tools/clientcmd"
 
 	"github.com/holdfast-project/holdfast/generated/clientset/versioned"
 	"github.com/holdfast-project/holdfast/pkg/agent/api"
@@ -25,6 +24,7 @@ import (
 	"github.com/holdfast-project/holdfast/pkg/agent/mtls"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/test/agenttest"
+	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
 const (
@@ -74,12 +74,8 @@ func newStage(t *testing.T, patches ...string) *stage {
 }
 
 func (s *stage) connect() {
-	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	// Polling must not wait for the client's own limit.
-	config.QPS = -1
+	// Polling must not wait for a limit of the client.
+	config := owncluster.Config(s.t)
 	s.core = kubernetes.NewForConfigOrDie(rest.CopyConfig(config))
 	s.haptic = versioned.NewForConfigOrDie(config)
 }

@@ -7,4 +7,6 @@ import (
 	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(owncluster.Main(m, system, edge)) }
+func TestMain(m *testing.M) {
+	os.Exit(owncluster.Cluster{Target: "conformance", Namespaces: []string{system, edge}}.Main(m.Run))
+}

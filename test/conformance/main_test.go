@@ -7,4 +7,6 @@ import (
 	"github.com/holdfast-project/holdfast/test/owncluster"
 )
 
-func TestMain(m *testing.M) { os.Exit(owncluster.Main(m, namespace)) }
+func TestMain(m *testing.M) {
+	os.Exit(owncluster.Cluster{Target: "conformance", Namespaces: []string{namespace}}.Main(m.Run))
+}

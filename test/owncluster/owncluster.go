@@ -3,8 +3,8 @@
 // pods and whatever the tests listen on reach each other.
 //
 // Promises: the cluster is deleted whatever becomes of the tests, and nobody
-// else's is touched. Limits: the tests see this machine's files, but no network
-// beside the cluster's.
+// else's is touched, unless that is asked for. Limits: the tests see this machine's
+// files, but no network beside the cluster's.
 package owncluster
 
 import (
@@ -35,14 +35,27 @@ const (
 	stepLimit = 5 * time.Minute
 )
 
-// Main is for TestMain. It starts a cluster that knows our definitions and has the
-// namespaces, and returns the exit code of the tests.
-func Main(m *testing.M, namespaces ...string) int {
+// Cluster is what the tests of a package run on. It knows our definitions.
+type Cluster struct {
+	// Target is what to make for them, as an error says when nothing is built.
+	Target string
+	// Namespaces are there from the start.
+	Namespaces []string
+	// Require, if set, is a program that pods need to have.
+	Require string
+	// Reuse takes, and leaves, a cluster that runs already and is named by the
+	// environment.
+	Reuse bool
+}
+
+// Main is for TestMain. It starts the cluster and returns the exit code of run, which
+// runs the tests inside.
+func (c Cluster) Main(run func() int) int {
 	flag.Parse()
 	if os.Getenv(insideVariable) != "" {
-		return m.Run()
+		return run()
 	}
-	code, err := outside(namespaces)
+	code, err := c.outside()
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "starting tests in a cluster of their own:", err)
 		return max(code, 1)
@@ -66,27 +79,67 @@ func Config(t testing.TB) *rest.Config {
 func Binary(name string) string { return filepath.Join(os.Getenv(BinVariable), name) }
 
 // outside starts a cluster, runs this binary again in its network, and deletes
-// the cluster, whatever happens.
-func outside(namespaces []string) (code int, err error) {
+// the cluster, whatever happens. An interrupted run cleans up too: the run inside
+// ends with its command.
+func (c Cluster) outside() (code int, err error) {
 	if os.Getenv(BinVariable) == "" {
-		return 0, fmt.Errorf("%s is not set: run make conformance", BinVariable)
+		return 0, fmt.Errorf("%s is not set: run make %s", BinVariable, c.Target)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	// A short path: sockets of the cluster lie below it.
-	folder, err := os.MkdirTemp("", "hfown")
+	if !c.Reuse || os.Getenv(stateVariable) == "" || devcluster(ctx, "status") != nil {
+		// A short path: sockets of the cluster lie below it.
+		folder, problem := os.MkdirTemp("", "hfown")
+		if problem != nil {
+			return 0, fmt.Errorf("making a state folder: %w", problem)
+		}
+		if err := os.Setenv(stateVariable, filepath.Join(folder, "c")); err != nil {
+			return 0, err
+		}
+		defer func() {
+			err = errors.Join(err, devcluster(context.WithoutCancel(ctx), "down"), os.RemoveAll(folder))
+		}()
+		if err := devcluster(ctx, c.up()...); err != nil {
+			return 0, err
+		}
+	}
+	if err := c.furnish(ctx); err != nil {
+		return 0, err
+	}
+	return again(ctx)
+}
+
+func (c Cluster) up() []string {
+	up := []string{"up", "--bin", os.Getenv(BinVariable)}
+	if c.Require != "" {
+		up = append(up, "--require", c.Require)
+	}
+	return up
+}
+
+// furnish brings what the tests expect to be there.
+func (c Cluster) furnish(ctx context.Context) error {
+	crds, err := filepath.Abs("../../manifests/base/crd")
 	if err != nil {
-		return 0, fmt.Errorf("making a state folder: %w", err)
+		return err
 	}
-	if err := os.Setenv(stateVariable, filepath.Join(folder, "c")); err != nil {
-		return 0, err
+	steps := [][]string{
+		{"kubectl", "apply", "--server-side", "-k", crds},
+		{"kubectl", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
 	}
-	defer func() {
-		err = errors.Join(err, devcluster(context.WithoutCancel(ctx), "down"), os.RemoveAll(folder))
-	}()
-	if err := start(ctx, namespaces); err != nil {
-		return 0, err
+	for _, namespace := range c.Namespaces {
+		steps = append(steps, []string{"kubectl", "create", "namespace", namespace})
 	}
+	for _, args := range steps {
+		if err := devcluster(ctx, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// again runs the tests, with the arguments of this run.
+func again(ctx context.Context) (int, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, fmt.Errorf("finding the test binary: %w", err)
@@ -100,27 +153,6 @@ func outside(namespaces []string) (code int, err error) {
 		return max(exit.ExitCode(), 1), nil
 	}
 	return 0, err
-}
-
-func start(ctx context.Context, namespaces []string) error {
-	crds, err := filepath.Abs("../../manifests/base/crd")
-	if err != nil {
-		return err
-	}
-	steps := [][]string{
-		{"up", "--bin", os.Getenv(BinVariable)},
-		{"kubectl", "apply", "--server-side", "-k", crds},
-		{"kubectl", "wait", "--for=condition=Established", "--timeout=60s", "crd", "--all"},
-	}
-	for _, namespace := range namespaces {
-		steps = append(steps, []string{"kubectl", "create", "namespace", namespace})
-	}
-	for _, args := range steps {
-		if err := devcluster(ctx, args...); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // devcluster runs a command of the cluster and tells what it said when it fails.
