@@ -50,7 +50,11 @@ func (h *ahead) follow(next *set, ops []plan.Operation) {
 	h.done = make(chan struct{})
 	go func() {
 		defer close(h.done)
-		if h.operator, h.err = newOperator(h.worker, h.layout, next); h.err != nil {
+		var known serverReader
+		if h.from.byPath()[api.ConfigPath] == next.byPath()[api.ConfigPath] {
+			known = h.servers
+		}
+		if h.operator, h.err = newOperator(h.worker, h.layout, next, known); h.err != nil {
 			return
 		}
 		<-h.compared
@@ -58,7 +62,7 @@ func (h *ahead) follow(next *set, ops []plan.Operation) {
 			return
 		}
 		h.only.fill(h.from, next, ops)
-		if was, _ := h.servers(); was != nil && h.operator.servers != nil {
+		if was, _ := h.servers(); known == nil && was != nil && h.operator.servers != nil {
 			h.operator.servers.addDiffering(was, h.only.backends)
 		}
 	}()

@@ -79,7 +79,8 @@ type operator struct {
 	maps    map[string]string // numbers by path, once asked for
 }
 
-func newOperator(socket string, l layout, s *set) (*operator, error) {
+// newOperator takes the servers from known, if somebody has read them already.
+func newOperator(socket string, l layout, s *set, known serverReader) (*operator, error) {
 	root, err := os.OpenRoot(filepath.Join(l.set(s.ID), setFiles))
 	if err != nil {
 		return nil, err
@@ -89,8 +90,11 @@ func newOperator(socket string, l layout, s *set) (*operator, error) {
 		return nil, errors.Join(err, root.Close())
 	}
 	o := &operator{socket: socket, root: root, files: s.byPath(), config: string(config)}
-	if servers, ok := configuredServers(o.config); ok {
-		o.servers = servers
+	if known == nil {
+		known = readServers(func() ([]byte, error) { return config, nil })
+	}
+	if o.servers, err = known(); err != nil {
+		return nil, errors.Join(err, root.Close())
 	}
 	return o, nil
 }

@@ -10,7 +10,7 @@
 //
 // A render makes anew only what other inputs ask for: texts of snippets are kept
 // with what they were made from (memory.go), and what a snippet does besides giving
-// a text is noticed (frames.go).
+// a text is noticed (frames.go, dicts.go).
 //
 // An error names the template, its line, the expression and the watched object
 // that was being walked. It never quotes what a watched Secret holds.

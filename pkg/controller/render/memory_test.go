@@ -65,6 +65,7 @@ var pieces = []string{
 	`{{ range resources "maps" }}{{ include "NEXT" (dict "n" .metadata.name "o" .) }}{{ end }}`,
 	`{{ $_ := set . "mark" (printf "%v+" (get . "mark")) }}{{ get . "mark" }}`,
 	`{{ $_ := unset . "mark" }}`,
+	`{{ range resources "maps" }}{{ $c := deepCopy .data }}{{ $_ := set $c "v" "copied" }}{{ toJson $c }}{{ toJson (set (omit .data "v") "w" 1) }}{{ end }}`,
 	`{{ (shared "json").n }}{{ toJson (shared "json") }}`,
 	`{{ $got := include "json" $ | fromJson }}{{ $_ := set $got "n" "changed" }}{{ toJson $got }}`,
 }

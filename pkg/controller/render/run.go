@@ -80,7 +80,7 @@ func (r *run) functions() template.FuncMap {
 		"shared":      r.share,
 		"resources":   r.list,
 	}
-	maps.Copy(functions, r.changing())
+	maps.Copy(functions, r.dictFunctions())
 	return functions
 }
 
