@@ -16,6 +16,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/holdfast-project/holdfast/pkg/agent/api"
 	"github.com/holdfast-project/holdfast/pkg/apis/haptic/v1alpha1"
 	"github.com/holdfast-project/holdfast/pkg/checkpoint"
 )
@@ -197,10 +198,14 @@ func (s *stage) slowReloads() {
 func (r *refusals) give(pod *corev1.Pod, output *checkpoint.Output, templateUID string) {
 	r.t.Helper()
 	target := r.target(pod, templateUID)
-	at, err := r.agents.State(r.t.Context(), target, stateWithPlan)
-	if err != nil {
-		r.t.Fatal(err)
-	}
+	var at *api.State
+	// A reload that is put off is dropped when a later term is heard of.
+	r.await("pod "+pod.Name+" has heard of the term", func(ctx context.Context) (err error) {
+		if at, err = r.agents.State(ctx, target, stateWithPlan); err == nil && at.EpochFloor == 0 {
+			err = errors.New("it was told no epoch")
+		}
+		return err
+	})
 	request, err := applyOf(output, at)
 	if err != nil {
 		r.t.Fatal(err)
