@@ -177,14 +177,34 @@ func TestRememberingGivesTheSame(t *testing.T) {
 	}
 }
 
-// TestOnlyWhatChangedIsRenderedAgain, and nothing of a key is remembered.
-func TestOnlyWhatChangedIsRenderedAgain(t *testing.T) {
+// ingressRoutes are so many routes for the Ingress library.
+func ingressRoutes(t *testing.T, count int) (*Renderer, Snapshot) {
+	t.Helper()
 	template := loadTemplate(t, ingressTemplate)
 	r, err := Compile(template)
 	if err != nil {
 		t.Fatal(err)
 	}
-	snapshot := manyRoutes(5, template)
+	return r, manyRoutes(count, template)
+}
+
+// TestAnotherIndexOfTheSameObjects: a template and what it watches change one after
+// the other, so that the objects may be the same and what they are looked up by not.
+func TestAnotherIndexOfTheSameObjects(t *testing.T) {
+	r, err := Compile(templateOf(head+"  # {{ range lookup \"maps\" \"a\" }}{{ .metadata.name }}{{ end }}\n  # {{ include \"found\" . }}\n",
+		snippet("found", `{{ range lookup "maps" "a" }}{{ .metadata.name }}{{ end }}`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	objects := []*unstructured.Unstructured{object(t, "{apiVersion: v1, kind: ConfigMap, metadata: {namespace: edge, name: m}, data: {one: a, two: b}}")}
+	for _, path := range []string{"data.two", "data.one", "data.two"} {
+		wantSame(t, r, Snapshot{"maps": {IndexBy: []string{path}, Objects: objects}}, path)
+	}
+}
+
+// TestOnlyWhatChangedIsRenderedAgain: all other texts stay.
+func TestOnlyWhatChangedIsRenderedAgain(t *testing.T) {
+	r, snapshot := ingressRoutes(t, 5)
 	wantSame(t, r, snapshot, "at first")
 	before := r.memory.texts
 	endpoints := snapshot["endpoints"].Objects
@@ -224,32 +244,6 @@ func TestSnippetsThatDoMoreThanPrint(t *testing.T) {
 	}
 }
 
-// TestKeysTellValuesApart that print alike.
-func TestKeysTellValuesApart(t *testing.T) {
-	values := []any{
-		nil, true, false, 1, int64(1), 1.0, "1", "", []any{}, []string{}, []any{"1"}, []string{"1"}, []any{"1", ""}, []any{[]any{"1"}},
-		[]any{1, 2}, []any{12}, map[string]any{}, map[string]any{"1": nil}, map[string]any{"a": "b"}, map[string]any{"ab": ""}, map[string]any{"a": "b", "c": "d"},
-		map[string]any{"a": map[string]any{"b": "c"}}, []any{"a", "b"}, []any{"ab"},
-	}
-	seen := map[textKey]any{}
-	for _, name := range []string{"s", "st"} {
-		for _, value := range values {
-			key, ok := keyOf(name, value)
-			if other, taken := seen[key]; !ok || taken {
-				t.Errorf("%s of %#v: known %t, taken by %#v", name, value, ok, other)
-			}
-			seen[key] = value
-		}
-	}
-	circle := map[string]any{}
-	circle["self"] = circle
-	for _, value := range []any{circle, struct{}{}, []int{1}} {
-		if _, ok := keyOf("s", value); ok {
-			t.Errorf("%T has a key", value)
-		}
-	}
-}
-
 func TestNothingOfASecretIsRemembered(t *testing.T) {
 	r, err := Compile(templateOf(head+"{{ include \"outer\" . | len }}\n{{ (shared \"json\").v | len }}\n",
 		snippet("outer", `{{ include "inner" . }}`),
@@ -262,7 +256,9 @@ func TestNothingOfASecretIsRemembered(t *testing.T) {
 		t.Fatal(err)
 	}
 	secret := object(t, "{apiVersion: v1, kind: Secret, metadata: {namespace: edge, name: s}, data: {key: VERYSECRET}}")
-	_, _ = r.Render(t.Context(), Snapshot{"secrets": {Objects: []*unstructured.Unstructured{secret}}}) // the text is no configuration
+	if _, err := r.Render(t.Context(), Snapshot{"secrets": {Objects: []*unstructured.Unstructured{secret}}}); err != nil {
+		t.Fatal(err)
+	}
 	for _, e := range r.memory.texts {
 		if bytes.Contains([]byte(e.text), []byte("VERYSECRET")) {
 			t.Errorf("remembered %q", e.text)
@@ -271,12 +267,7 @@ func TestNothingOfASecretIsRemembered(t *testing.T) {
 }
 
 func TestRendersAtTheSameTime(t *testing.T) {
-	template := loadTemplate(t, ingressTemplate)
-	r, err := Compile(template)
-	if err != nil {
-		t.Fatal(err)
-	}
-	snapshot := manyRoutes(20, template)
+	r, snapshot := ingressRoutes(t, 20)
 	want := rendered(r.Render(t.Context(), snapshot))
 	var wg sync.WaitGroup
 	for range 4 {

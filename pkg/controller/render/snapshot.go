@@ -35,6 +35,8 @@ type kindView struct {
 	objects []*input
 	// at finds objects by position of IndexBy and a value there.
 	at []map[string][]*input
+	// paths are what the objects are indexed by.
+	paths []string
 	// known finds objects by what they are made from.
 	known map[*unstructured.Unstructured]*input
 }
@@ -68,6 +70,9 @@ func (v *view) kind(name string) (*kindView, error) {
 		return nil, fmt.Errorf("watched resource %q is not declared in watchedResources", name)
 	}
 	made := v.before[name]
+	if made != nil && !slices.Equal(made.paths, source.IndexBy) {
+		made = nil // a template and what it watches change one after the other
+	}
 	if !made.holds(source.Objects) {
 		var err error
 		if made, err = v.look(name, source, made); err != nil {
@@ -93,6 +98,7 @@ func (v *view) look(name string, source Kind, before *kindView) (*kindView, erro
 		return nil, err
 	}
 	made := &kindView{
+		paths:   source.IndexBy,
 		objects: make([]*input, 0, len(source.Objects)),
 		known:   make(map[*unstructured.Unstructured]*input, len(source.Objects)),
 	}
