@@ -101,6 +101,16 @@ func (a *asking) more(t *testing.T, count int64) {
 	})
 }
 
+// noneFailed ends the asking, tells how much it was and wants every answer.
+func (a *asking) noneFailed(t *testing.T, when string) {
+	t.Helper()
+	a.stop()
+	fmt.Printf("%s: %d requests, %d failed\n", when, a.asked.Load(), len(a.failures))
+	if len(a.failures) > 0 {
+		t.Errorf("these failed:\n%v", errors.Join(a.failures...))
+	}
+}
+
 // TestP7aARenewedCertificateIsShownWithoutARestart: files are swapped as a mounted
 // Secret swaps them, and whoever watches goes on watching.
 func TestP7aARenewedCertificateIsShownWithoutARestart(t *testing.T) {
@@ -164,11 +174,7 @@ func TestP7bRotationToANewAuthorityFailsNoRequest(t *testing.T) {
 	if err := available(t, "True")(t.Context()); err != nil {
 		t.Error(err)
 	}
-	ask.stop()
-	fmt.Printf("P7b: %d requests in a rotation, %d failed\n", ask.asked.Load(), len(ask.failures))
-	if len(ask.failures) > 0 {
-		t.Errorf("these failed:\n%v", errors.Join(ask.failures...))
-	}
+	ask.noneFailed(t, "P7b: in a rotation")
 }
 
 // TestP7bARenewalOfTheAuthorityFailsNoRequest: cert-manager replaces the bundle when
@@ -186,11 +192,7 @@ func TestP7bARenewalOfTheAuthorityFailsNoRequest(t *testing.T) {
 	s.certs.set(pair(renewed, 2))
 	eventually(t, "the renewed authority's certificate is shown", swapLimit, showing(2))
 	ask.more(t, each)
-	ask.stop()
-	fmt.Printf("P7b: %d requests beside a renewal of the authority, %d failed\n", ask.asked.Load(), len(ask.failures))
-	if len(ask.failures) > 0 {
-		t.Errorf("these failed:\n%v", errors.Join(ask.failures...))
-	}
+	ask.noneFailed(t, "P7b: beside a renewal of the authority")
 }
 
 // TestP7cManifestsLeaveTheBundleToItsOwner: two that apply the manifests again and
@@ -212,8 +214,5 @@ func TestP7cManifestsLeaveTheBundleToItsOwner(t *testing.T) {
 			t.Errorf("after the manifests were applied the bundle is\n%s\nwant\n%s", got, bundle)
 		}
 	}
-	ask.stop()
-	if len(ask.failures) > 0 {
-		t.Errorf("of %d requests these failed:\n%v", ask.asked.Load(), errors.Join(ask.failures...))
-	}
+	ask.noneFailed(t, "P7c: beside manifests that are applied again")
 }

@@ -50,8 +50,9 @@ func (h *ahead) follow(next *set, ops []plan.Operation) {
 	h.done = make(chan struct{})
 	go func() {
 		defer close(h.done)
+		h.only.fill(h.from, next, ops)
 		var known serverReader
-		if h.from.byPath()[api.ConfigPath] == next.byPath()[api.ConfigPath] {
+		if !h.only.files[api.ConfigPath] {
 			known = h.servers
 		}
 		if h.operator, h.err = newOperator(h.worker, h.layout, next, known); h.err != nil {
@@ -61,7 +62,6 @@ func (h *ahead) follow(next *set, ops []plan.Operation) {
 		if h.err = h.drift; h.err != nil {
 			return
 		}
-		h.only.fill(h.from, next, ops)
 		if was, _ := h.servers(); known == nil && was != nil && h.operator.servers != nil {
 			h.operator.servers.addDiffering(was, h.only.backends)
 		}

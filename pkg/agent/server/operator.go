@@ -90,11 +90,12 @@ func newOperator(socket string, l layout, s *set, known serverReader) (*operator
 		return nil, errors.Join(err, root.Close())
 	}
 	o := &operator{socket: socket, root: root, files: s.byPath(), config: string(config)}
-	if known == nil {
-		known = readServers(func() ([]byte, error) { return config, nil })
-	}
-	if o.servers, err = known(); err != nil {
-		return nil, errors.Join(err, root.Close())
+	if known != nil {
+		if o.servers, err = known(); err != nil {
+			return nil, errors.Join(err, root.Close())
+		}
+	} else if servers, ok := configuredServers(o.config); ok {
+		o.servers = servers
 	}
 	return o, nil
 }

@@ -15,7 +15,7 @@ var errChanges = errors.New("the template changes a value that it did not make")
 // made notes that the innermost frame made the value, if it can be changed.
 func (r *run) made(value any) {
 	if d, ok := value.(map[string]any); ok && d != nil && r.memory != nil {
-		r.makers[reflect.ValueOf(d).Pointer()] = maker{frame: r.frames[len(r.frames)-1].number, dict: d}
+		r.makers[reflect.ValueOf(d).Pointer()] = maker{frame: r.innermost().number, dict: d}
 	}
 }
 

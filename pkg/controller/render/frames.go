@@ -1,5 +1,7 @@
 package render
 
+import "fmt"
+
 // frame is one snippet or file while it is rendered.
 type frame struct {
 	number int
@@ -16,26 +18,24 @@ func (r *run) begin() {
 }
 
 func (r *run) end() *frame {
-	last := len(r.frames) - 1
-	ended := r.frames[last]
-	r.frames = r.frames[:last]
+	ended := r.innermost()
+	r.frames = r.frames[:len(r.frames)-1]
 	return ended
 }
 
+func (r *run) innermost() *frame { return r.frames[len(r.frames)-1] }
+
 // need notes what the innermost frame has read.
 func (r *run) need(n need) {
-	if r.memory != nil && len(r.frames) > 0 {
-		f := r.frames[len(r.frames)-1]
+	if r.memory != nil {
+		f := r.innermost()
 		f.needs = append(f.needs, n)
 	}
 }
 
 // absorb has the innermost frame need what another did.
 func (r *run) absorb(f *frame) {
-	if f == nil || len(r.frames) == 0 {
-		return
-	}
-	last := r.frames[len(r.frames)-1]
+	last := r.innermost()
 	last.needs = append(last.needs, f.needs...)
 	last.deep = max(last.deep, f.deep)
 	if f.fleeting {
@@ -52,6 +52,10 @@ func (r *run) fleet() {
 
 // snippet renders a template for a value, unless its text is known.
 func (r *run) snippet(name string, value any) (*remembered, error) {
+	if r.depth++; r.depth > maxIncludeDepth {
+		return nil, fmt.Errorf("includes are nested deeper than %d", maxIncludeDepth)
+	}
+	defer func() { r.depth-- }()
 	if r.memory == nil {
 		raw, err := r.execute(name, value)
 		return &remembered{text: string(raw)}, err
@@ -82,8 +86,6 @@ func (r *run) snippet(name string, value any) (*remembered, error) {
 
 // use notes that the innermost frame holds a remembered text.
 func (r *run) use(e *remembered) {
-	if len(r.frames) > 0 {
-		f := r.frames[len(r.frames)-1]
-		f.needs, f.deep = append(f.needs, neededText{e}), max(f.deep, e.deep+1)
-	}
+	f := r.innermost()
+	f.needs, f.deep = append(f.needs, neededText{e}), max(f.deep, e.deep+1)
 }

@@ -12,7 +12,7 @@ func (r *run) read(n need, objects []*input) []any {
 	}
 	r.need(n)
 	if secret {
-		// What is made of a key is not kept beyond the output.
+		// A text with a key in it is not to be kept beyond the output.
 		r.fleet()
 	}
 	return out

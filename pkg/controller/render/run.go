@@ -22,8 +22,6 @@ const (
 	leaveFunction = "holdfastLeave"
 )
 
-var errTooDeep = fmt.Errorf("includes are nested deeper than %d", maxIncludeDepth)
-
 // run is one render. It is used by one goroutine.
 type run struct {
 	ctx      context.Context
@@ -100,10 +98,6 @@ func (r *run) include(name string, data ...any) (string, error) {
 	if len(data) > 1 {
 		return "", fmt.Errorf("include takes one value, got %d", len(data))
 	}
-	if r.depth++; r.depth > maxIncludeDepth {
-		return "", errTooDeep
-	}
-	defer func() { r.depth-- }()
 	var value any
 	if len(data) == 1 {
 		value = data[0]
@@ -149,10 +143,6 @@ func (r *run) makeShared(name string) (*sharedValue, error) {
 	// A section made here would be missing where the value is used next.
 	r.collects = false
 	defer func() { r.collects = collects }()
-	if r.depth++; r.depth > maxIncludeDepth {
-		return nil, errTooDeep
-	}
-	defer func() { r.depth-- }()
 	r.begin()
 	values := runtime.DeepCopyJSON(r.values)
 	r.made(values)
